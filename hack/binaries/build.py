@@ -1,0 +1,83 @@
+"""The pinned Go modules, built with the local Go toolchain.
+
+``go.mod`` and ``go.sum`` beside this file pin every module with its hash. Kubernetes and kwok live
+in two modules because they pin different versions of the same libraries.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from hack.binaries.pins import KUBERNETES, KUBERNETES_BINARIES, KWOK
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_HERE: Final = Path(__file__).parent
+_MAJOR, _MINOR = KUBERNETES.removeprefix("v").split(".")[:2]
+# Releases are stamped by the linker; a build that is not would call itself v0.0.0.
+_KUBERNETES_STAMP: Final = {
+    "k8s.io/component-base/version.gitVersion": KUBERNETES,
+    "k8s.io/component-base/version.gitMajor": _MAJOR,
+    "k8s.io/component-base/version.gitMinor": _MINOR,
+    "k8s.io/component-base/version.gitTreeState": "clean",
+    "k8s.io/client-go/pkg/version.gitVersion": KUBERNETES,
+}
+
+
+class BuildError(RuntimeError):
+    """No Go toolchain, or it could not build a module."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """What ``go build`` needs to know for one binary."""
+
+    module: str
+    package: str
+    stamp: tuple[tuple[str, str], ...]
+
+
+_TARGETS: Final = {
+    "etcd": Target("kubernetes", "go.etcd.io/etcd/server/v3", ()),
+    "kwok": Target(
+        "kwok", "sigs.k8s.io/kwok/cmd/kwok", (("sigs.k8s.io/kwok/pkg/consts.Version", KWOK),)
+    ),
+    **{
+        name: Target("kubernetes", f"k8s.io/kubernetes/cmd/{name}", tuple(_KUBERNETES_STAMP.items()))
+        for name in KUBERNETES_BINARIES
+    },
+}
+
+
+def build(name: str, directory: Path) -> Path:
+    """Build ``name`` into ``directory``; return the executable's path."""
+    go = shutil.which("go")
+    if go is None:
+        raise BuildError("no Go toolchain found (`go` is not on the PATH)")
+    done = subprocess.run(
+        build_command(go, name, directory / name),
+        cwd=_HERE / _TARGETS[name].module,
+        env={**os.environ, "CGO_ENABLED": "0"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise BuildError(f"go build of {name} failed:\n{done.stderr.strip()[-2000:]}")
+    return directory / name
+
+
+def build_command(go: str, name: str, output: Path) -> Sequence[str]:
+    """The command line that builds ``name`` to ``output``."""
+    target = _TARGETS[name]
+    stamps = [f"-X {variable}={value}" for variable, value in target.stamp]
+    flags = " ".join(["-s -w", *stamps])
+    return [go, "build", "-trimpath", "-mod=readonly", "-ldflags", flags, "-o", str(output)] + [
+        target.package
+    ]

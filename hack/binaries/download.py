@@ -1,0 +1,124 @@
+"""Official releases, over https only, checked against their published SHA-256 sums.
+
+The sums come from the same publisher as the files: they catch a broken or truncated transfer and a
+stale mirror, and trust in the publisher is TLS's part. Time-outs are short, because an offline
+machine should reach the next source within seconds.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tarfile
+import urllib.request
+import zipfile
+from typing import TYPE_CHECKING, BinaryIO, cast
+
+from hack.binaries.pins import ETCD, KUBERNETES, KUBERNETES_BINARIES, KWOK, host
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    Open = Callable[[str], BinaryIO]
+
+NO_DOWNLOAD = "PY_SCHEDULER_NO_DOWNLOAD"
+
+_TIMEOUT_SECONDS = 10
+_CHUNK_BYTES = 1 << 20
+_ETCD_RELEASES = "https://github.com/etcd-io/etcd/releases/download"
+_KWOK_RELEASES = "https://github.com/kubernetes-sigs/kwok/releases/download"
+_KWOK_RELEASE = "https://api.github.com/repos/kubernetes-sigs/kwok/releases/tags"
+_KUBERNETES_RELEASES = "https://dl.k8s.io/release"
+
+
+class DownloadError(RuntimeError):
+    """A release could not be had, or is not what its publisher says it is."""
+
+
+def downloads_allowed(environ: Mapping[str, str] | None = None) -> bool:
+    """Whether the user lets us download: ``PY_SCHEDULER_NO_DOWNLOAD=1`` says no."""
+    return (environ or os.environ).get(NO_DOWNLOAD, "") in {"", "0"}
+
+
+def download(name: str, directory: Path, *, open_url: Open | None = None) -> Path:
+    """Fetch the official release of ``name`` into ``directory``; return the executable's path."""
+    fetch = open_url or _open_https
+    try:
+        if name == "etcd":
+            return _etcd(directory, fetch)
+        if name == "kwok":
+            return _kwok(directory, fetch)
+        assert name in KUBERNETES_BINARIES, name
+        return _kubernetes(name, directory, fetch)
+    except (OSError, ValueError, LookupError, tarfile.TarError, zipfile.BadZipFile) as error:
+        raise DownloadError(f"{name}: {error}") from error
+
+
+def _kubernetes(name: str, directory: Path, open_url: Open) -> Path:
+    url = f"{_KUBERNETES_RELEASES}/{KUBERNETES}/bin/{host().replace('-', '/')}/{name}"
+    published = _read(f"{url}.sha256", open_url).decode().split()[0]
+    return _checked(url, directory / name, published, open_url)
+
+
+def _etcd(directory: Path, open_url: Open) -> Path:
+    stem = f"etcd-{ETCD}-{host()}"
+    # Linux releases are tarballs, macOS releases are zip files.
+    archive = f"{stem}.tar.gz" if host().startswith("linux") else f"{stem}.zip"
+    base = f"{_ETCD_RELEASES}/{ETCD}"
+    sums = _read(f"{base}/SHA256SUMS", open_url).decode()
+    path = _checked(f"{base}/{archive}", directory / archive, _sum_of(archive, sums), open_url)
+    return _unpacked(path, f"{stem}/etcd", directory / "etcd")
+
+
+def _kwok(directory: Path, open_url: Open) -> Path:
+    asset = f"kwok-{host()}"
+    release = json.loads(_read(f"{_KWOK_RELEASE}/{KWOK}", open_url))
+    digests = {entry["name"]: entry["digest"] for entry in release["assets"]}
+    published = str(digests[asset]).removeprefix("sha256:")
+    return _checked(f"{_KWOK_RELEASES}/{KWOK}/{asset}", directory / "kwok", published, open_url)
+
+
+def _sum_of(name: str, sums: str) -> str:
+    pairs = (line.split() for line in sums.splitlines())
+    return next(pair[0] for pair in pairs if pair[1:] in ([name], [f"*{name}"]))
+
+
+def _checked(url: str, target: Path, published: str, open_url: Open) -> Path:
+    digest = hashlib.sha256()
+    with open_url(url) as source, target.open("wb") as sink:
+        while chunk := source.read(_CHUNK_BYTES):
+            digest.update(chunk)
+            sink.write(chunk)
+    if digest.hexdigest() != published:
+        raise ValueError(f"{url} has SHA-256 {digest.hexdigest()}, published is {published}")
+    return target
+
+
+def _unpacked(archive: Path, member: str, target: Path) -> Path:
+    """Take one file out of a release archive; nothing else of it is looked at."""
+    if archive.suffix == ".zip":
+        with zipfile.ZipFile(archive) as zipped:
+            target.write_bytes(zipped.read(member))
+        return target
+    with tarfile.open(archive) as tarball:
+        source = tarball.extractfile(member)
+        assert source is not None, member
+        target.write_bytes(source.read())
+    return target
+
+
+def _read(url: str, open_url: Open) -> bytes:
+    with open_url(url) as source:
+        return source.read()
+
+
+def _open_https(url: str) -> BinaryIO:
+    assert url.startswith("https://"), url
+    request = urllib.request.Request(url, headers={"User-Agent": "py-scheduler"})
+    response = urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS)
+    if not response.url.startswith("https://"):
+        raise OSError(f"{url} was redirected to {response.url}")
+    return cast("BinaryIO", response)
+

@@ -1,0 +1,163 @@
+"""Child processes that cannot outlive their owner, with a log file each."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+_GUARDIAN: Final = Path(__file__).with_name("guardian.py")
+_POLL_SECONDS: Final = 0.05
+_LOG_LINES_SHOWN: Final = 25
+
+
+class ProcessFailedError(RuntimeError):
+    """A process ended or did not become ready; the message ends with the tail of its log."""
+
+
+class Process:
+    """One running child of a `ProcessGroup`."""
+
+    def __init__(self, name: str, child: subprocess.Popen[bytes], log: Path) -> None:
+        self.name = name
+        self.log = log
+        self.port: int | None = None
+        self._child = child
+
+    def __repr__(self) -> str:
+        return f"<Process {self.name} pid={self.pid} returncode={self.returncode}>"
+
+    @property
+    def pid(self) -> int:
+        """The process id."""
+        return self._child.pid
+
+    @property
+    def returncode(self) -> int | None:
+        """None while it runs; minus the signal's number when a signal ended it."""
+        return self._child.poll()
+
+    @property
+    def running(self) -> bool:
+        """Whether it has not ended."""
+        return self.returncode is None
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal, unless it has ended."""
+        self._child.send_signal(number)
+
+    def wait(self, timeout_seconds: float | None = None) -> int:
+        """Wait for its end and return the return code."""
+        return self._child.wait(timeout_seconds)
+
+    def stop(self, *, grace_seconds: float = 10.0) -> int:
+        """Ask it to end (SIGTERM), insist when it does not (SIGKILL); return the return code."""
+        if grace_seconds > 0:
+            self._child.terminate()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                return self._child.wait(grace_seconds)
+        self._child.kill()
+        return self._child.wait()
+
+    def kill(self) -> None:
+        """Kill it on the spot, as a crash would, and wait for the end."""
+        self.stop(grace_seconds=0)
+
+    def tail(self, lines: int = _LOG_LINES_SHOWN) -> str:
+        """The last lines of its log."""
+        with contextlib.suppress(FileNotFoundError):
+            return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
+        return ""
+
+    def wait_until(
+        self, ready: Callable[[], bool], what: str, *, timeout_seconds: float = 60.0
+    ) -> None:
+        """Poll ``ready`` until it holds.
+
+        Raises:
+            ProcessFailedError: the process ended first, or the time is up.
+        """
+        deadline = time.monotonic() + timeout_seconds
+        while not ready():
+            if not self.running:
+                raise self._failed(f"ended with {self.returncode} before {what}")
+            if time.monotonic() > deadline:
+                raise self._failed(f"was not {what} after {timeout_seconds:.0f} s")
+            time.sleep(_POLL_SECONDS)
+
+    def _failed(self, what: str) -> ProcessFailedError:
+        return ProcessFailedError(
+            f"{self.name} {what}; the end of its log ({self.log}):\n{self.tail()}"
+        )
+
+
+class ProcessGroup:
+    """Children in one process group, led by a guardian that outlives the owner by a second."""
+
+    def __init__(self, directory: Path, logs: Path) -> None:
+        self._logs = logs
+        self._guardian = subprocess.Popen(
+            # Isolated and without site-packages: it starts within milliseconds.
+            [sys.executable, "-I", "-S", str(_GUARDIAN), str(directory)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            process_group=0,
+        )
+        self._running: list[Process] = []
+
+    @property
+    def processes(self) -> tuple[Process, ...]:
+        """All children that were started, in that order, those that have ended among them."""
+        return tuple(self._running)
+
+    def spawn(
+        self,
+        name: str,
+        command: Sequence[str | Path],
+        *,
+        environ: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+    ) -> Process:
+        """Start a child; what it writes goes to ``<name>.log``, after what is there already."""
+        log = self._logs / f"{name}.log"
+        with log.open("ab") as output:
+            child = self._start(command, output, environ, cwd)
+        process = Process(name, child, log)
+        self._running.append(process)
+        return process
+
+    def _start(
+        self,
+        command: Sequence[str | Path],
+        output: IO[bytes],
+        environ: Mapping[str, str] | None,
+        cwd: Path | None,
+    ) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            [str(part) for part in command],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, **(environ or {})},
+            cwd=cwd,
+            process_group=self._guardian.pid,
+        )
+
+    def close(self, *, grace_seconds: Mapping[str, float] | None = None) -> None:
+        """End every child, the last one started first, then the guardian."""
+        grace = grace_seconds or {}
+        for process in reversed(self._running):
+            process.stop(grace_seconds=grace.get(process.name, 0.0))
+        self._running.clear()
+        assert self._guardian.stdin is not None
+        self._guardian.kill()
+        self._guardian.wait()
+        self._guardian.stdin.close()

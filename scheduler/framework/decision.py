@@ -1,0 +1,97 @@
+"""Decisions: what should be done with a pod. A closed set of four, carried out by the loop."""
+
+from dataclasses import dataclass, field
+
+from scheduler.framework.diagnosis import Diagnosis
+from scheduler.model.pod import Pod
+
+
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """Leave the pod's nominated node as it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Clear:
+    """Take the pod's nomination away."""
+
+
+@dataclass(frozen=True, slots=True)
+class SetTo:
+    """Nominate *node*: room is being made there."""
+
+    node: str
+
+
+NominationOrder = Keep | Clear | SetTo
+KEEP = Keep()
+CLEAR = Clear()
+
+
+@dataclass(frozen=True, slots=True)
+class Bind:
+    """Bind *pod* to *node*.
+
+    Args:
+        evaluated: How many nodes were judged.
+        feasible: How many of them could take the pod.
+        ties: Every node that shared the best total, the chosen one among them.
+    """
+
+    pod: Pod
+    node: str
+    evaluated: int
+    feasible: int
+    ties: tuple[str, ...] = ()
+    nomination: NominationOrder = KEEP
+
+
+@dataclass(frozen=True, slots=True)
+class Preempt:
+    """Make room on *node* by evicting *victims*, and nominate it."""
+
+    pod: Pod
+    node: str
+    victims: tuple[Pod, ...]
+    diagnosis: Diagnosis
+    message: str
+
+    @property
+    def nomination(self) -> NominationOrder:
+        """The node that is being cleared for the pod."""
+        return SetTo(self.node)
+
+
+@dataclass(frozen=True, slots=True)
+class Park:
+    """No node can take the pod now: wait until something changes that could help."""
+
+    pod: Pod
+    diagnosis: Diagnosis
+    nomination: NominationOrder = CLEAR
+
+    @property
+    def message(self) -> str:
+        """What the pod's condition and event say."""
+        return self.diagnosis.message
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """The attempt itself went wrong: try again after a backoff.
+
+    Args:
+        message: What went wrong, in one line.
+        plugin: The plugin to blame; empty where none is.
+        unschedulable: Whether the pod's condition says Unschedulable rather than SchedulerError, as with a cluster of no
+            nodes at all.
+    """
+
+    pod: Pod
+    message: str
+    plugin: str = ""
+    unschedulable: bool = False
+    nomination: NominationOrder = field(default=CLEAR)
+
+
+Decision = Bind | Preempt | Park | Retry

@@ -1,0 +1,159 @@
+"""The plugin contract: what a plugin can be asked.
+
+A plugin is any object with a ``name`` and the methods of the extension points it serves; it inherits nothing. All methods
+are plain functions: no clock, randomness, input, output or logs; same question, same answer. Arrays it is given are
+read-only.
+
+The points, in the order in which a pod meets them:
+
+==================  =====================================================================================
+``pre_enqueue``     may this pod enter the queue?
+``sort_key``        which pod first? (one plugin a profile)
+``pre_filter``      before nodes are judged: nothing to say, only these nodes, or no node at all
+``filter``          which nodes cannot take the pod, and why
+``post_filter``     no node can: how could room be made?
+``score``           which of the remaining nodes are better, 0 to 100
+``reserve``         a node is chosen: note what goes with it (``unreserve`` takes it back)
+``permit``          now, later or not at all?
+``pre_bind``        what must be done, as effects, before the pod is bound
+==================  =====================================================================================
+
+Optional attributes: ``node_local = True`` promises that a row's verdict and raw score depend on that row, the pod and the
+plugin's arguments alone; ``requeue_on`` names the events that could help a pod which the plugin rejected; ``needs`` names
+what has to be read beyond the usual; ``normalize`` says how raw scores become 0 to 100.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Protocol, runtime_checkable
+
+from scheduler.framework.cluster_event import Requeue
+from scheduler.framework.diagnosis import Diagnosis
+from scheduler.framework.effects import Effect
+from scheduler.framework.rejection import (
+    Failure,
+    Gate,
+    PermitAnswer,
+    PreFilterAnswer,
+    Proposal,
+    Refusal,
+    Reject,
+    Rejection,
+    Scores,
+)
+from scheduler.model.pod import Pod
+from scheduler.snapshot.node_table import NodeTable
+
+Normalize = Callable[[Scores, Pod, NodeTable], Scores]
+"""Turns raw scores into 0..100; see scheduler.framework.normalize for the usual ones."""
+
+
+@runtime_checkable
+class Plugin(Protocol):
+    """What every plugin has."""
+
+    name: str
+
+
+@runtime_checkable
+class PreEnqueuePlugin(Plugin, Protocol):
+    """Keeps pods out of the queue."""
+
+    def pre_enqueue(self, pod: Pod) -> Gate | None:
+        """Tell why *pod* must wait outside; None lets it in."""
+        ...
+
+
+@runtime_checkable
+class QueueSortPlugin(Plugin, Protocol):
+    """Orders the queue."""
+
+    def sort_key(self, pod: Pod) -> tuple[int, ...] | int | str:
+        """Return a key: smaller goes first; equal keys go in order of arrival."""
+        ...
+
+
+@runtime_checkable
+class PreFilterPlugin(Plugin, Protocol):
+    """Speaks before nodes are judged."""
+
+    def pre_filter(self, pod: Pod, nodes: NodeTable) -> PreFilterAnswer:
+        """Narrow the nodes, refuse them all, or skip the plugin's filter."""
+        ...
+
+
+@runtime_checkable
+class FilterPlugin(Plugin, Protocol):
+    """Says which nodes cannot take the pod, and why."""
+
+    def filter(self, pod: Pod, nodes: NodeTable) -> Iterable[Rejection | Failure]:
+        """Yield a rejection for each reason; rows in no rejection are feasible."""
+        ...
+
+
+@runtime_checkable
+class PostFilterPlugin(Plugin, Protocol):
+    """Finds a way to make room when no node is feasible."""
+
+    def post_filter(
+        self, pod: Pod, nodes: NodeTable, diagnosis: Diagnosis, ask: "FilterQuestion"
+    ) -> Proposal | Refusal:
+        """Propose whom to evict from which node, or say why that is no use."""
+        ...
+
+
+FilterQuestion = Callable[[Pod, NodeTable], Diagnosis]
+"""Runs the profile's filters over a table, a what-if table mostly."""
+
+
+@runtime_checkable
+class ScorePlugin(Plugin, Protocol):
+    """Ranks the nodes that remain."""
+
+    def score(self, pod: Pod, nodes: NodeTable) -> Scores | None:
+        """Return one score a row; None where the plugin has nothing to say about the pod."""
+        ...
+
+
+@runtime_checkable
+class ReservePlugin(Plugin, Protocol):
+    """Notes what goes with a chosen node."""
+
+    def reserve(self, pod: Pod, node: str, nodes: NodeTable) -> Reject | Failure | None:
+        """Note that *pod* goes to *node*, or turn it away."""
+        ...
+
+    def unreserve(self, pod: Pod, node: str) -> None:
+        """Take back what reserve noted; called also if this plugin's reserve was never reached."""
+        ...
+
+
+@runtime_checkable
+class PermitPlugin(Plugin, Protocol):
+    """Decides when a placed pod is bound."""
+
+    def permit(self, pod: Pod, node: str, waiting: Sequence[Pod]) -> PermitAnswer:
+        """Allow, hold or reject *pod*; asked again on every fact while the pod is held."""
+        ...
+
+
+@runtime_checkable
+class PreBindPlugin(Plugin, Protocol):
+    """Prepares what must be true before a pod is bound."""
+
+    def pre_bind(self, pod: Pod, node: str, nodes: NodeTable) -> Iterable[Effect]:
+        """Return what must be done and waited for before *pod* is bound."""
+        ...
+
+
+def requeue_of(plugin: Plugin) -> Sequence[Requeue] | None:
+    """Return what may help pods rejected by *plugin*; None where it does not say (anything may)."""
+    return getattr(plugin, "requeue_on", None)
+
+
+def needs_of(plugin: Plugin) -> frozenset[str]:
+    """Return what *plugin* reads beyond the usual, as in ``node.annotations``."""
+    return frozenset(getattr(plugin, "needs", ()))
+
+
+Arguments = Mapping[str, object]
+"""A plugin's arguments as written in the configuration."""

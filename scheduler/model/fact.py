@@ -1,0 +1,87 @@
+"""Facts: what the watches tell, as values.
+
+A fact is in the past tense. The loop drains facts into cache and queue; the results of its own bindings come back the same
+way. *old* is always the version that was told before, so that nobody needs to look it up again.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from scheduler.model.node import Node
+from scheduler.model.objects import (
+    Namespace,
+    PodDisruptionBudget,
+    PriorityClass,
+    ReplicaSet,
+    ReplicationController,
+    Service,
+    StatefulSet,
+)
+from scheduler.model.pod import Pod
+
+KubeObject = (
+    Pod
+    | Node
+    | Namespace
+    | Service
+    | ReplicationController
+    | ReplicaSet
+    | StatefulSet
+    | PriorityClass
+    | PodDisruptionBudget
+)
+
+
+class Resource(StrEnum):
+    """What can be watched, in the spelling of cluster events (``framework/types.go``)."""
+
+    POD = "Pod"
+    FAILED_POD = "FailedPod"
+    NODE = "Node"
+    NAMESPACE = "Namespace"
+    SERVICE = "Service"
+    REPLICATION_CONTROLLER = "ReplicationController"
+    REPLICA_SET = "ReplicaSet"
+    STATEFUL_SET = "StatefulSet"
+    PRIORITY_CLASS = "PriorityClass"
+    POD_DISRUPTION_BUDGET = "PodDisruptionBudget"
+
+
+@dataclass(frozen=True, slots=True)
+class Added:
+    """An object is there that was not there before."""
+
+    resource: Resource
+    new: KubeObject
+
+
+@dataclass(frozen=True, slots=True)
+class Updated:
+    """An object changed in something we read."""
+
+    resource: Resource
+    old: KubeObject
+    new: KubeObject
+
+
+@dataclass(frozen=True, slots=True)
+class Deleted:
+    """An object is gone, or left the watch's selection.
+
+    *seen* is False where the deletion itself was missed and a later list no longer showed the object; *old* may then be out
+    of date.
+    """
+
+    resource: Resource
+    old: KubeObject
+    seen: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """Everything that existed when the watch began has been told."""
+
+    resource: Resource
+
+
+Fact = Added | Updated | Deleted | Listed

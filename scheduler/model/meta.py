@@ -1,0 +1,82 @@
+"""What every Kubernetes object carries."""
+
+from collections.abc import Mapping
+from typing import NewType
+
+import msgspec
+
+NodeName = NewType("NodeName", str)
+PodUid = NewType("PodUid", str)
+PodKey = NewType("PodKey", str)
+"""``namespace/name``"""
+
+
+class Struct(msgspec.Struct, frozen=True, kw_only=True, rename="camel", gc=False):
+    """A frozen value in Kubernetes' spelling; unknown fields are passed over."""
+
+
+class OwnerReference(Struct, frozen=True):
+    """The object that made this one."""
+
+    api_version: str = ""
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+    controller: bool | None = None
+
+
+class ObjectMeta(Struct, frozen=True):
+    """Identity and labels. Annotations are kept only where a plugin needs them."""
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    generation: int = 0
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+    deletion_grace_period_seconds: int | None = None
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    owner_references: tuple[OwnerReference, ...] = ()
+
+    @property
+    def controller(self) -> OwnerReference | None:
+        """The owner that manages this object, if one does."""
+        return next((owner for owner in self.owner_references if owner.controller), None)
+
+
+def differs(old: ObjectMeta, new: ObjectMeta) -> bool:
+    """Tell whether anything but the version changed."""
+    if old.resource_version == new.resource_version:
+        return old != new
+    return msgspec.structs.replace(old, resource_version=new.resource_version) != new
+
+
+class LabelSelectorRequirement(Struct, frozen=True):
+    """One expression of a selector, as written."""
+
+    key: str = ""
+    operator: str = ""
+    values: tuple[str, ...] = ()
+
+
+class LabelSelector(Struct, frozen=True):
+    """A selector over labels, as written. See scheduler.model.selectors for its meaning."""
+
+    match_labels: dict[str, str] = {}
+    match_expressions: tuple[LabelSelectorRequirement, ...] = ()
+
+
+class Condition(Struct, frozen=True):
+    """One condition of a pod or node; heartbeat times are not read."""
+
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+    last_transition_time: str | None = None
+    observed_generation: int | None = None
+
+
+Labels = Mapping[str, str]

@@ -1,0 +1,75 @@
+"""A node, as far as scheduling reads it."""
+
+from functools import cached_property
+
+from scheduler.errors import MalformedObject
+from scheduler.model import quantity
+from scheduler.model.meta import Condition, NodeName, ObjectMeta, Struct
+from scheduler.model.resources import CPU, PODS, Amounts
+from scheduler.model.taints import Taint
+
+
+class NodeSpec(Struct, frozen=True):
+    """What an operator says about a node."""
+
+    unschedulable: bool = False
+    taints: tuple[Taint, ...] = ()
+
+
+class ContainerImage(Struct, frozen=True):
+    """An image that a node holds, under all its names."""
+
+    names: tuple[str, ...] = ()
+    size_bytes: int = 0
+
+
+class NodeStatus(Struct, frozen=True):
+    """What a kubelet says about its node."""
+
+    allocatable: dict[str, str | int | float | None] = {}
+    conditions: tuple[Condition, ...] = ()
+    images: tuple[ContainerImage, ...] = ()
+    declared_features: tuple[str, ...] = ()
+
+
+class Node(Struct, frozen=True, dict=True, gc=True):
+    """A node. *malformed* tells why it cannot be read and is closed; empty where it can."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: NodeSpec = NodeSpec()
+    status: NodeStatus = NodeStatus()
+    malformed: str = ""
+
+    @property
+    def name(self) -> NodeName:
+        """The node's name."""
+        return NodeName(self.metadata.name)
+
+    @cached_property
+    def allocatable(self) -> Amounts:
+        """What pods may request in all: cpu in milli, everything else in units.
+
+        Raises:
+            MalformedObject: If a quantity cannot be read.
+        """
+        amounts = {}
+        for name, literal in self.status.allocatable.items():
+            try:
+                count = quantity.nanos(literal)
+            except ValueError as problem:
+                raise MalformedObject(f"status.allocatable[{name}]", str(problem)) from None
+            amounts[name] = quantity.millis(count) if name == CPU else quantity.units(count)
+        return amounts
+
+    @property
+    def allowed_pods(self) -> int:
+        """How many pods the kubelet takes."""
+        return self.allocatable.get(PODS, 0)
+
+    def check(self) -> None:
+        """Parse what is parsed lazily.
+
+        Raises:
+            MalformedObject: If a value cannot be read.
+        """
+        _ = self.allocatable

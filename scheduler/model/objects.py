@@ -1,0 +1,86 @@
+"""The other objects that decisions read: namespaces, owners of pods, budgets, priority classes.
+
+Only fields that some rule reads are kept.
+"""
+
+from scheduler.model.meta import LabelSelector, ObjectMeta, Struct
+
+
+class Namespace(Struct, frozen=True):
+    """A namespace; its labels are read by namespace selectors."""
+
+    metadata: ObjectMeta = ObjectMeta()
+
+
+class ServiceSpec(Struct, frozen=True):
+    """Which pods a service fronts: absent selects none, an empty map selects all."""
+
+    selector: dict[str, str] | None = None
+
+
+class Service(Struct, frozen=True):
+    """A service; its selector is part of a pod's default spread selector."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: ServiceSpec = ServiceSpec()
+
+
+class ReplicationControllerSpec(Struct, frozen=True):
+    """Which pods a replication controller owns."""
+
+    selector: dict[str, str] | None = None
+
+
+class ReplicationController(Struct, frozen=True):
+    """A replication controller; its selector is part of a pod's default spread selector."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: ReplicationControllerSpec = ReplicationControllerSpec()
+
+
+class SelectorSpec(Struct, frozen=True):
+    """Which pods a workload owns."""
+
+    selector: LabelSelector | None = None
+
+
+class ReplicaSet(Struct, frozen=True):
+    """A replica set; its selector is part of a pod's default spread selector."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: SelectorSpec = SelectorSpec()
+
+
+class StatefulSet(Struct, frozen=True):
+    """A stateful set; its selector is part of a pod's default spread selector."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: SelectorSpec = SelectorSpec()
+
+
+class PriorityClass(Struct, frozen=True):
+    """A named priority."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    value: int = 0
+    preemption_policy: str | None = None
+    global_default: bool = False
+
+
+class PodDisruptionBudgetStatus(Struct, frozen=True):
+    """How many pods may go right now, and which are going already."""
+
+    disruptions_allowed: int = 0
+    disrupted_pods: dict[str, str | None] = {}
+
+
+class PodDisruptionBudget(Struct, frozen=True):
+    """A limit on voluntary disruption."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: SelectorSpec = SelectorSpec()
+    status: PodDisruptionBudgetStatus = PodDisruptionBudgetStatus()
+
+
+Owned = ReplicationController | ReplicaSet | StatefulSet
+"""A controller whose selector counts for its pods' default spreading."""

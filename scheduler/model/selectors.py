@@ -1,0 +1,195 @@
+"""Selectors: which labels match.
+
+A selector is a frozen, hashable value, so that equal selectors of thousands of pods share one column. Two selectors are
+special and easily confused: *nothing* (an absent selector) matches no labels; *everything* (an empty one) matches all.
+
+Source: ``apimachinery/pkg/labels/selector.go`` and ``apimachinery/pkg/apis/meta/v1/helpers.go``.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+from scheduler.errors import MalformedObject
+from scheduler.model.meta import LabelSelector, LabelSelectorRequirement
+
+_NAME = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]", re.ASCII)
+_SUBDOMAIN = re.compile(
+    r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.ASCII
+)
+_INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
+
+IN: Final = "In"
+NOT_IN: Final = "NotIn"
+EXISTS: Final = "Exists"
+DOES_NOT_EXIST: Final = "DoesNotExist"
+GT: Final = "Gt"
+LT: Final = "Lt"
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """One expression: *key* *operator* *values*."""
+
+    key: str
+    operator: str
+    values: frozenset[str] = frozenset()
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        """Tell whether *labels* satisfy this expression."""
+        return self.accepts(labels.get(self.key))
+
+    def accepts(self, value: str | None) -> bool:
+        """Tell whether a label with *value* satisfies this expression; None where it is absent."""
+        match self.operator:
+            case "In":
+                return value is not None and value in self.values
+            case "NotIn":
+                return value is None or value not in self.values
+            case "Exists":
+                return value is not None
+            case "DoesNotExist":
+                return value is None
+            case _:
+                return _compares(value, self.operator, next(iter(self.values)))
+
+
+def _compares(value: str | None, operator: str, operand: str) -> bool:
+    """Compare as upstream does: an absent label or a value that is no int64 never matches."""
+    left, right = parse_int64(value), parse_int64(operand)
+    if left is None or right is None:
+        return False
+    return left > right if operator == GT else left < right
+
+
+def parse_int64(text: str | None) -> int | None:
+    """Read *text* as Go's ``ParseInt(text, 10, 64)`` would; None where that fails."""
+    if text is None or not _INTEGER.fullmatch(text):
+        return None
+    number = int(text)
+    return number if -(2**63) <= number < 2**63 else None
+
+
+@dataclass(frozen=True, slots=True)
+class Selector:
+    """All *requirements* must hold. ``requirements is None`` matches nothing at all."""
+
+    requirements: tuple[Requirement, ...] | None
+
+    @property
+    def empty(self) -> bool:
+        """Whether it has no requirement, and thus matches everything."""
+        return self.requirements == ()
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        """Tell whether *labels* satisfy every requirement."""
+        if self.requirements is None:
+            return False
+        return all(requirement.matches(labels) for requirement in self.requirements)
+
+    def and_also(self, requirements: Iterable[Requirement]) -> "Selector":
+        """Return this selector narrowed by *requirements*; nothing stays nothing."""
+        if self.requirements is None:
+            return self
+        return Selector(_canonical((*self.requirements, *requirements)))
+
+
+NOTHING: Final = Selector(None)
+EVERYTHING: Final = Selector(())
+
+
+def _canonical(requirements: Iterable[Requirement]) -> tuple[Requirement, ...]:
+    """Order *requirements* so that selectors which mean the same are equal."""
+    return tuple(sorted(set(requirements), key=lambda r: (r.key, r.operator, sorted(r.values))))
+
+
+def equals(labels: Mapping[str, str]) -> tuple[Requirement, ...]:
+    """Return a requirement for each of *labels*, without checking their syntax."""
+    return tuple(Requirement(key, IN, frozenset((value,))) for key, value in labels.items())
+
+
+def from_map(labels: Mapping[str, str]) -> Selector:
+    """Build a selector from a plain map, as Services and ReplicationControllers hold it."""
+    return Selector(_canonical(equals(labels)))
+
+
+def compile_selector(selector: LabelSelector | None, field: str) -> Selector:
+    """Give *selector* its meaning.
+
+    Raises:
+        MalformedObject: If an expression is invalid; the path begins with *field*.
+    """
+    if selector is None:
+        return NOTHING
+    return _compile(
+        tuple(sorted(selector.match_labels.items())), selector.match_expressions, field
+    )
+
+
+@lru_cache(maxsize=4096)
+def _compile(
+    labels: tuple[tuple[str, str], ...],
+    expressions: tuple[LabelSelectorRequirement, ...],
+    field: str,
+) -> Selector:
+    found = [
+        _requirement(LabelSelectorRequirement(key=key, operator=IN, values=(value,)), field)
+        for key, value in labels
+    ]
+    for index, expression in enumerate(expressions):
+        path = f"{field}.matchExpressions[{index}]"
+        if expression.operator not in {IN, NOT_IN, EXISTS, DOES_NOT_EXIST}:
+            raise MalformedObject(
+                f"{path}.operator",
+                f'"{expression.operator}" is not a valid label selector operator',
+            )
+        found.append(_requirement(expression, path))
+    return Selector(_canonical(found))
+
+
+def node_requirement(expression: LabelSelectorRequirement, field: str) -> Requirement:
+    """Build a requirement of a node selector, where Gt and Lt are allowed too.
+
+    Raises:
+        MalformedObject: If key, operator or values are invalid.
+    """
+    return _requirement(expression, field)
+
+
+def _requirement(expression: LabelSelectorRequirement, field: str) -> Requirement:
+    operator, values = expression.operator, expression.values
+    _check_key(expression.key, field)
+    if operator in {IN, NOT_IN}:
+        if not values:
+            raise MalformedObject(
+                f"{field}.values", "for 'in', 'notin' operators, values set can't be empty"
+            )
+    elif operator in {EXISTS, DOES_NOT_EXIST}:
+        if values:
+            raise MalformedObject(
+                f"{field}.values", "values set must be empty for exists and does not exist"
+            )
+    elif operator in {GT, LT}:
+        if len(values) != 1 or parse_int64(values[0]) is None:
+            raise MalformedObject(
+                f"{field}.values", "for 'Gt', 'Lt' operators, exactly one integer is required"
+            )
+    else:
+        raise MalformedObject(f"{field}.operator", f"Unsupported value: {operator!r}")
+    for index, value in enumerate(values):
+        if value and (len(value) > 63 or not _NAME.fullmatch(value)):
+            raise MalformedObject(
+                f"{field}.values[{index}][{expression.key}]", f"Invalid value: {value!r}"
+            )
+    return Requirement(expression.key, operator, frozenset(values))
+
+
+def _check_key(key: str, field: str) -> None:
+    prefix, slash, name = key.rpartition("/")
+    good = len(name) <= 63 and _NAME.fullmatch(name) is not None
+    if slash:
+        good = good and 0 < len(prefix) <= 253 and _SUBDOMAIN.fullmatch(prefix) is not None
+    if not good:
+        raise MalformedObject(f"{field}.key", f"Invalid value: {key!r}")
