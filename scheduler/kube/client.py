@@ -1,0 +1,351 @@
+"""One thin client towards the API server: bytes in, bytes out, errors from the family tree.
+
+It repeats nothing but a request that was refused for stale credentials (401), once. Whether a lost
+answer, a conflict or a plea for patience is worth another try is known only to the caller.
+"""
+
+import time
+from collections.abc import AsyncIterator, Iterable, Mapping
+from types import TracebackType
+from typing import Final, Protocol, Self
+from urllib.parse import urlencode
+
+import aiohttp
+import msgspec
+from yarl import URL
+
+from scheduler.errors import (
+    ApiError,
+    ConfigurationError,
+    Conflict,
+    Forbidden,
+    Gone,
+    NotFound,
+    Rejected,
+    Throttled,
+    Unauthorized,
+    Unreachable,
+)
+from scheduler.kube.credentials import Access, Credentials
+from scheduler.kube.rate_limit import RateLimiter
+
+JSON: Final = "application/json"
+MERGE_PATCH: Final = "application/merge-patch+json"
+STRATEGIC_MERGE_PATCH: Final = "application/strategic-merge-patch+json"
+
+CONNECTIONS_DEFAULT: Final = 100
+CONNECT_SECONDS: Final = 10.0
+# The API server closes a connection that was idle for 90 s, many load balancers after 60 s. A
+# request sent into that moment would be lost, so ours close first.
+KEEPALIVE_SECONDS: Final = 45.0
+READ_BUFFER_BYTES: Final = 256 * 1024
+
+_ERRORS: Final[Mapping[int, type[ApiError]]] = {
+    401: Unauthorized,
+    403: Forbidden,
+    404: NotFound,
+    409: Conflict,
+    410: Gone,
+}
+
+
+class RequestObserver(Protocol):
+    """Hears of every request."""
+
+    def request_done(self, method: str, status: int, seconds: float) -> None:
+        """A request was answered, or given up with status 0. A watch is done once it is open."""
+
+
+class SilentRequests:
+    """Hears and says nothing."""
+
+    def request_done(self, method: str, status: int, seconds: float) -> None:
+        """Say nothing."""
+
+
+SILENT_REQUESTS: Final = SilentRequests()
+
+
+class _Details(msgspec.Struct, rename="camel"):
+    retry_after_seconds: float = 0
+
+
+class _Status(msgspec.Struct):
+    """The API server's answer to a failed request."""
+
+    message: str = ""
+    reason: str = ""
+    details: _Details | None = None
+
+
+_decode_status = msgspec.json.Decoder(_Status).decode
+
+
+class ApiClient:
+    """Pooled HTTP/1.1 connections towards the API server: one pool for requests, one for watches.
+
+    Args:
+        credentials: Where the API server is and who we are there.
+        limiter: How fast requests may leave.
+        user_agent: How we introduce ourselves.
+        observer: Hears of every request.
+        timeout_seconds: How long a request may take, connecting included.
+        connections: How many requests may be on their way at once; more wait in line.
+    """
+
+    def __init__(
+        self,
+        credentials: Credentials,
+        *,
+        limiter: RateLimiter,
+        user_agent: str,
+        observer: RequestObserver = SILENT_REQUESTS,
+        timeout_seconds: float = 30.0,
+        connections: int = CONNECTIONS_DEFAULT,
+    ) -> None:
+        self._credentials = credentials
+        self._limiter = limiter
+        self._observer = observer
+        self._timeout = aiohttp.ClientTimeout(total=timeout_seconds, sock_connect=CONNECT_SECONDS)
+        self._connections = connections
+        # Compression saves network that a scheduler has and costs CPU that it has not.
+        self._headers = {"User-Agent": user_agent, "Accept": JSON, "Accept-Encoding": "identity"}
+        self._requests: aiohttp.ClientSession
+        self._watches: aiohttp.ClientSession
+
+    async def __aenter__(self) -> Self:
+        self._requests = self._session(limit=self._connections)
+        # A watch holds its connection for minutes and must not take a binding's place.
+        self._watches = self._session(limit=0)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._requests.close()
+        await self._watches.close()
+
+    async def get(self, path: str, params: Mapping[str, str] | None = None) -> bytes:
+        """Read what is at *path*."""
+        return await self._ask("GET", path, b"", params)
+
+    async def post(self, path: str, body: bytes, params: Mapping[str, str] | None = None) -> bytes:
+        """Create what *body* says. Unreachable leaves open whether it took effect."""
+        return await self._ask("POST", path, body, params)
+
+    async def put(self, path: str, body: bytes, params: Mapping[str, str] | None = None) -> bytes:
+        """Replace what is at *path* by *body*."""
+        return await self._ask("PUT", path, body, params)
+
+    async def patch(
+        self, path: str, body: bytes, content_type: str, params: Mapping[str, str] | None = None
+    ) -> bytes:
+        """Change what is at *path*, as *body* says in the language of *content_type*."""
+        return await self._ask("PATCH", path, body, params, content_type)
+
+    async def delete(
+        self, path: str, body: bytes = b"", params: Mapping[str, str] | None = None
+    ) -> bytes:
+        """Delete what is at *path*; *body* may hold options such as preconditions."""
+        return await self._ask("DELETE", path, body, params)
+
+    async def watch(
+        self, path: str, params: Mapping[str, str], *, silence_seconds: float = 90.0
+    ) -> AsyncIterator[bytes]:
+        """Yield line after line, each a JSON watch event, until the server ends the watch.
+
+        Leave it early only through ``contextlib.aclosing``, or its connection stays open.
+
+        Raises:
+            Unreachable: If the connection breaks, or if nothing came for *silence_seconds*.
+        """
+        response = await self._open(path, params, silence_seconds)
+        try:
+            async for line in _lines(response.content):
+                yield line
+        except (aiohttp.ClientError, OSError) as problem:
+            raise self._unreachable("WATCH", path, problem) from problem
+        finally:
+            response.close()
+
+    async def _ask(
+        self,
+        method: str,
+        path: str,
+        body: bytes,
+        params: Mapping[str, str] | None,
+        content_type: str = JSON,
+    ) -> bytes:
+        await self._limiter.acquire()
+        target = _with_query(path, params)
+        access = await self._credentials.fresh()
+        try:
+            return await self._send(access, method, target, body, content_type)
+        except Unauthorized as refusal:
+            access = await self._renew(access, refusal)
+        return await self._send(access, method, target, body, content_type)
+
+    async def _send(
+        self, access: Access, method: str, target: str, body: bytes, content_type: str
+    ) -> bytes:
+        started, status = time.monotonic(), 0
+        headers = {"Authorization": access.authorization} if access.authorization else {}
+        if body:
+            headers["Content-Type"] = content_type
+        try:
+            async with self._requests.request(
+                method,
+                URL(access.server + target, encoded=True),
+                data=body or None,
+                headers=headers,
+                ssl=access.tls,
+                server_hostname=access.server_hostname,
+                proxy=access.proxy,
+                proxy_headers=access.proxy_headers,
+                timeout=self._timeout,
+                allow_redirects=False,
+            ) as response:
+                content = await response.read()
+                status = response.status
+        except (aiohttp.ClientError, OSError) as problem:
+            raise self._unreachable(method, target, problem) from problem
+        finally:
+            self._observer.request_done(method, status, time.monotonic() - started)
+        if status >= 300:
+            raise api_error(f"{method} {target}", status, content, response.headers)
+        return content
+
+    async def _open(
+        self, path: str, params: Mapping[str, str], silence_seconds: float
+    ) -> aiohttp.ClientResponse:
+        await self._limiter.acquire()
+        target = _with_query(path, {**params, "watch": "1"})
+        access = await self._credentials.fresh()
+        try:
+            return await self._listen(access, target, silence_seconds)
+        except Unauthorized as refusal:
+            access = await self._renew(access, refusal)
+        return await self._listen(access, target, silence_seconds)
+
+    async def _listen(
+        self, access: Access, target: str, silence_seconds: float
+    ) -> aiohttp.ClientResponse:
+        started, status = time.monotonic(), 0
+        try:
+            response = await self._watches.get(
+                URL(access.server + target, encoded=True),
+                headers={"Authorization": access.authorization} if access.authorization else {},
+                ssl=access.tls,
+                server_hostname=access.server_hostname,
+                proxy=access.proxy,
+                proxy_headers=access.proxy_headers,
+                timeout=aiohttp.ClientTimeout(
+                    total=None, sock_connect=CONNECT_SECONDS, sock_read=silence_seconds
+                ),
+                allow_redirects=False,
+            )
+            status = response.status
+            content = b"" if status == 200 else await response.read()
+        except (aiohttp.ClientError, OSError) as problem:
+            raise self._unreachable("WATCH", target, problem) from problem
+        finally:
+            self._observer.request_done("WATCH", status, time.monotonic() - started)
+        if status != 200:
+            raise api_error(f"WATCH {target}", status, content, response.headers)
+        return response
+
+    async def _renew(self, access: Access, refusal: Unauthorized) -> Access:
+        """Exchange *access*, which was refused, for what the sources hold now."""
+        try:
+            return await self._credentials.reload(refused=access)
+        except ConfigurationError as problem:
+            raise Unauthorized(
+                f"{refusal}; renewing the credentials failed: {problem}",
+                status=401,
+                reason=refusal.reason,
+            ) from problem
+
+    def _unreachable(self, method: str, target: str, problem: Exception) -> Unreachable:
+        place = URL(self._credentials.access.server)
+        return Unreachable(
+            f"{place.host_subcomponent}:{place.port} gave no answer to "
+            f"{method} {target}: {_cause(problem)}"
+        )
+
+    def _session(self, limit: int) -> aiohttp.ClientSession:
+        return aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=limit, keepalive_timeout=KEEPALIVE_SECONDS),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            headers=self._headers,
+            auto_decompress=False,
+            read_bufsize=READ_BUFFER_BYTES,
+        )
+
+
+def api_error(request: str, status: int, body: bytes, headers: Mapping[str, str]) -> ApiError:
+    """Return the error that *status* and *body*, the answer to *request*, stand for."""
+    answer = _read_status(body)
+    message = f"{request}: {status} {answer.reason}: {answer.message}"
+    if status == 429:
+        return Throttled(message, retry_after_seconds=_retry_after(headers, answer))
+    if status >= 500:
+        return Unreachable(message, status=status, reason=answer.reason)
+    return _ERRORS.get(status, Rejected)(message, status=status, reason=answer.reason)
+
+
+def _read_status(body: bytes) -> _Status:
+    """Read the Status object in *body*; a proxy in between may have written anything else."""
+    try:
+        return _decode_status(body)
+    except msgspec.DecodeError:
+        text = " ".join(body[:1000].decode(errors="replace").split())
+        return _Status(message=text[:200])
+
+
+def _retry_after(headers: Mapping[str, str], answer: _Status) -> float:
+    hints: Iterable[str | float] = (
+        headers.get("Retry-After", ""),
+        answer.details.retry_after_seconds if answer.details else 0,
+    )
+    for hint in hints:
+        try:
+            if (seconds := float(hint)) > 0:
+                return seconds
+        except ValueError:  # a date is allowed too, but the API server never sends one
+            continue
+    return 1.0
+
+
+def _with_query(path: str, params: Mapping[str, str] | None) -> str:
+    return f"{path}?{urlencode(params)}" if params else path
+
+
+def _cause(problem: Exception) -> str:
+    """Say in one line what went wrong on the wire."""
+    match problem:
+        case aiohttp.ClientConnectorCertificateError(certificate_error=inner):
+            problem = inner
+        case aiohttp.ClientConnectorError(os_error=inner):
+            problem = inner
+        case TimeoutError():
+            return "it took too long"
+    return " ".join(str(problem).split()) or type(problem).__name__
+
+
+async def _lines(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:
+    """Split a stream into lines of any length; each byte is searched and copied once."""
+    pieces: list[bytes] = []
+    async for chunk in content.iter_any():
+        first, *rest = chunk.split(b"\n")
+        pieces.append(first)
+        if not rest:
+            continue
+        yield b"".join(pieces)
+        for line in rest[:-1]:
+            yield line
+        pieces = [rest[-1]]
+    if any(pieces):
+        raise aiohttp.ClientPayloadError("the watch ended in the middle of an event")
