@@ -3,7 +3,7 @@
 Versions are pinned here and nowhere else. Four sources are asked in turn, each for what the ones
 before it could not give:
 
-1. the directory in ``KUBEBUILDER_ASSETS`` (the convention of envtest: etcd, kube-apiserver, kubectl);
+1. the directory in ``KUBEBUILDER_ASSETS`` (envtest's convention: etcd, kube-apiserver, kubectl);
 2. the user's cache, where the two sources below leave what they got;
 3. the official releases, checked against their published SHA-256 sums. There are no servers for
    macOS among them, so that a Mac takes some from here and builds the rest;

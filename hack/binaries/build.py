@@ -49,7 +49,9 @@ _TARGETS: Final = {
         "kwok", "sigs.k8s.io/kwok/cmd/kwok", (("sigs.k8s.io/kwok/pkg/consts.Version", KWOK),)
     ),
     **{
-        name: Target("kubernetes", f"k8s.io/kubernetes/cmd/{name}", tuple(_KUBERNETES_STAMP.items()))
+        name: Target(
+            "kubernetes", f"k8s.io/kubernetes/cmd/{name}", tuple(_KUBERNETES_STAMP.items())
+        )
         for name in KUBERNETES_BINARIES
     },
 }
@@ -78,6 +80,5 @@ def build_command(go: str, name: str, output: Path) -> Sequence[str]:
     target = _TARGETS[name]
     stamps = [f"-X {variable}={value}" for variable, value in target.stamp]
     flags = " ".join(["-s -w", *stamps])
-    return [go, "build", "-trimpath", "-mod=readonly", "-ldflags", flags, "-o", str(output)] + [
-        target.package
-    ]
+    options = ["-trimpath", "-mod=readonly", "-ldflags", flags, "-o", str(output)]
+    return [go, "build", *options, target.package]

@@ -121,4 +121,3 @@ def _open_https(url: str) -> BinaryIO:
     if not response.url.startswith("https://"):
         raise OSError(f"{url} was redirected to {response.url}")
     return cast("BinaryIO", response)
-

@@ -120,7 +120,9 @@ class Change:
 
 
 Hint = Callable[[Pod, Change], bool]
-"""Tells whether *pod*, rejected earlier by the hint's plugin, may fit after the change. It is plain and pure."""
+"""Tells whether *pod*, rejected earlier by the hint's plugin, may fit after the change. It is plain
+and pure.
+"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,8 +83,8 @@ class Retry:
     Args:
         message: What went wrong, in one line.
         plugin: The plugin to blame; empty where none is.
-        unschedulable: Whether the pod's condition says Unschedulable rather than SchedulerError, as with a cluster of no
-            nodes at all.
+        unschedulable: Whether the pod's condition says Unschedulable rather than SchedulerError, as
+            with a cluster of no nodes at all.
     """
 
     pod: Pod

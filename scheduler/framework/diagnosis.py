@@ -1,6 +1,7 @@
 """Why a pod fits nowhere: for the event, for the queue, and in full for whoever asks.
 
-The texts are upstream's, to the letter: people and tools read them (``pkg/scheduler/framework/types.go``, FitError).
+The texts are upstream's, to the letter: people and tools read them
+(``pkg/scheduler/framework/types.go``, FitError).
 """
 
 from collections import Counter
@@ -29,7 +30,8 @@ class Diagnosis:
     Args:
         names: The name of every row, for those who ask about single nodes.
         verdicts: In the order of the plugins.
-        pre_filter: The text that stands instead of a list of nodes; empty where every node was judged.
+        pre_filter: The text that stands instead of a list of nodes; empty where every node was
+            judged.
         absent: The reason of the rows that no verdict covers; empty where they have none.
         post_filter: What the post-filter plugins add.
         rejected_by: The plugins whose hints may wake the pod.
@@ -50,7 +52,7 @@ class Diagnosis:
 
     @property
     def message(self) -> str:
-        """The one-line summary: ``0/5 nodes are available: 5 Insufficient cpu.``"""
+        """The one-line summary, as in ``0/5 nodes are available: 5 Insufficient cpu``."""
         text = f"0/{self.nodes} nodes are available:"
         if self.pre_filter:
             text += f" {self.pre_filter}."
@@ -82,7 +84,7 @@ class Diagnosis:
 
 
 def single(plugin: str, reason: str) -> Diagnosis:
-    """Return the diagnosis of a pod that a reserve or permit plugin turned away: one node, one reason."""
+    """Return the diagnosis of a pod that *plugin* turned away from its one chosen node."""
     yes = np.ones(1, dtype=np.bool_)
     return Diagnosis(
         names=("",),

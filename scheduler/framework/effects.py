@@ -13,9 +13,11 @@ class Patch:
     """Change an object through the API.
 
     Args:
-        path: The API path of the object, as in ``/api/v1/namespaces/default/persistentvolumeclaims/data``.
+        path: The API path of the object, as in
+            ``/api/v1/namespaces/default/persistentvolumeclaims/data``.
         body: The patch, JSON-encodable; sent as a merge patch.
-        undo: The patch that takes it back when the pod is not bound after all; None where nothing needs undoing.
+        undo: The patch that takes it back when the pod is not bound after all; None where nothing
+            needs undoing.
     """
 
     path: str
@@ -27,8 +29,8 @@ class Patch:
 class WaitUntil:
     """Hold the pod until *condition* is true.
 
-    The condition is a pure question about what the loop knows; it is asked once at first and then whenever a fact arrives.
-    It may also return a text: then the wait has failed for that reason.
+    The condition is a pure question about what the loop knows; it is asked once at first and then
+    whenever a fact arrives. It may also return a text: then the wait has failed for that reason.
     """
 
     condition: Callable[[], bool | str]

@@ -1,26 +1,27 @@
 """The plugin contract: what a plugin can be asked.
 
-A plugin is any object with a ``name`` and the methods of the extension points it serves; it inherits nothing. All methods
-are plain functions: no clock, randomness, input, output or logs; same question, same answer. Arrays it is given are
-read-only.
+A plugin is any object with a ``name`` and the methods of the extension points it serves; it
+inherits nothing. All methods are plain functions: no clock, randomness, input, output or logs; same
+question, same answer. Arrays it is given are read-only.
 
 The points, in the order in which a pod meets them:
 
-==================  =====================================================================================
-``pre_enqueue``     may this pod enter the queue?
-``sort_key``        which pod first? (one plugin a profile)
-``pre_filter``      before nodes are judged: nothing to say, only these nodes, or no node at all
-``filter``          which nodes cannot take the pod, and why
-``post_filter``     no node can: how could room be made?
-``score``           which of the remaining nodes are better, 0 to 100
-``reserve``         a node is chosen: note what goes with it (``unreserve`` takes it back)
-``permit``          now, later or not at all?
-``pre_bind``        what must be done, as effects, before the pod is bound
-==================  =====================================================================================
+=================  ==============================================================================
+``pre_enqueue``    may this pod enter the queue?
+``sort_key``       which pod first? (one plugin a profile)
+``pre_filter``     before nodes are judged: nothing to say, only these nodes, or no node at all
+``filter``         which nodes cannot take the pod, and why
+``post_filter``    no node can: how could room be made?
+``score``          which of the remaining nodes are better, 0 to 100
+``reserve``        a node is chosen: note what goes with it (``unreserve`` takes it back)
+``permit``         now, later or not at all?
+``pre_bind``       what must be done, as effects, before the pod is bound
+=================  ==============================================================================
 
-Optional attributes: ``node_local = True`` promises that a row's verdict and raw score depend on that row, the pod and the
-plugin's arguments alone; ``requeue_on`` names the events that could help a pod which the plugin rejected; ``needs`` names
-what has to be read beyond the usual; ``normalize`` says how raw scores become 0 to 100.
+Optional attributes: ``node_local = True`` promises that a row's verdict and raw score depend on
+that row, the pod and the plugin's arguments alone; ``requeue_on`` names the events that could help
+a pod which the plugin rejected; ``needs`` names what has to be read beyond the usual; ``normalize``
+says how raw scores become 0 to 100.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -23,7 +23,8 @@ class Rejection:
     Args:
         nodes: One truth value a row.
         reason: Counted over the nodes and shown to people; never empty.
-        resolvable: Where evicting lower-priority pods could help; one value for all rows, or one a row.
+        resolvable: Where evicting lower-priority pods could help; one value for all rows, or one a
+            row.
     """
 
     nodes: NodeMask
@@ -35,7 +36,8 @@ class Rejection:
 class Failure:
     """These nodes could not be judged.
 
-    It is ignored where another plugin refused the node already; elsewhere the attempt ends in an error.
+    It is ignored where another plugin refused the node already; elsewhere the attempt ends in an
+    error.
     """
 
     nodes: NodeMask

@@ -1,7 +1,8 @@
 """Facts: what the watches tell, as values.
 
-A fact is in the past tense. The loop drains facts into cache and queue; the results of its own bindings come back the same
-way. *old* is always the version that was told before, so that nobody needs to look it up again.
+A fact is in the past tense. The loop drains facts into cache and queue; the results of its own
+bindings come back the same way. *old* is always the version that was told before, so that nobody
+needs to look it up again.
 """
 
 from dataclasses import dataclass
@@ -68,8 +69,8 @@ class Updated:
 class Deleted:
     """An object is gone, or left the watch's selection.
 
-    *seen* is False where the deletion itself was missed and a later list no longer showed the object; *old* may then be out
-    of date.
+    *seen* is False where the deletion itself was missed and a later list no longer showed the
+    object; *old* may then be out of date.
     """
 
     resource: Resource

@@ -23,8 +23,6 @@ from scheduler.model.resources import (
     raise_to,
     supported_at_pod_level,
     to_amounts,
-    DEFAULT_CPU_MILLI,
-    DEFAULT_MEMORY_BYTES,
 )
 from scheduler.model.taints import Toleration
 
@@ -141,6 +139,11 @@ class Pod(Struct, frozen=True, dict=True, gc=True):
         """The pod's labels."""
         return self.metadata.labels
 
+    @cached_property
+    def label_set(self) -> frozenset[tuple[str, str]]:
+        """The pod's labels as a hashable value: equal for pods of one template."""
+        return frozenset(self.metadata.labels.items())
+
     @property
     def priority(self) -> int:
         """``spec.priority``, 0 where unset."""
@@ -180,7 +183,8 @@ class Pod(Struct, frozen=True, dict=True, gc=True):
     def scored_requests(self) -> Amounts:
         """What an incoming pod would take in the eyes of scores, with defaults per container.
 
-        Requests at pod level are left out: upstream's scorer does not see them (``noderesources/fit.go``).
+        Requests at pod level are left out: upstream's scorer does not see them
+        (``noderesources/fit.go``).
         """
         return self._sum(_SCORED)
 
@@ -284,9 +288,7 @@ class Pod(Struct, frozen=True, dict=True, gc=True):
             if infeasible:
                 wanted = {}
             raise_to(wanted, parse_quantities(self.status.resources.requests, "status.resources"))
-            raise_to(
-                wanted, parse_quantities(self.status.allocated_resources, "status.allocated")
-            )
+            raise_to(wanted, parse_quantities(self.status.allocated_resources, "status.allocated"))
         total.update({name: wanted[name] for name in names if name in wanted})
 
 

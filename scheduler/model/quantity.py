@@ -1,7 +1,8 @@
 """Kubernetes quantities, exact.
 
-A quantity is kept as an integer count of nanos (a billionth of a unit): the finest grain upstream keeps. Sums are exact;
-rounding happens once, when the sum is turned into the integer that the scheduler compares.
+A quantity is kept as an integer count of nanos (a billionth of a unit): the finest grain upstream
+keeps. Sums are exact; rounding happens once, when the sum is turned into the integer that the
+scheduler compares.
 
 Source: ``apimachinery/pkg/api/resource`` (quantity.go, suffix.go).
 """
@@ -24,8 +25,8 @@ _EXPONENT = re.compile(r"[eE][+-]?[0-9]+")
 def nanos(literal: str | float | None) -> int:
     """Parse *literal* into nanos.
 
-    Anything finer than a nano is rounded away from zero; binary suffixes saturate at 2^63-1 units. ``null`` is zero and
-    a JSON number counts by its decimal text, as upstream decodes them.
+    Anything finer than a nano is rounded away from zero; binary suffixes saturate at 2^63-1 units.
+    ``null`` is zero and a JSON number counts by its decimal text, as upstream decodes them.
 
     Raises:
         ValueError: If *literal* is not a quantity.
@@ -61,12 +62,12 @@ def _factor(suffix: str, text: str) -> tuple[Fraction, bool]:
 
 
 def units(count: int) -> int:
-    """Round *count* nanos away from zero to whole units, within int64 (upstream's ``Value()``)."""
+    """Round *count* nanos away from zero to whole units, within int64 (``Value()``)."""
     return _round(count, NANOS)
 
 
 def millis(count: int) -> int:
-    """Round *count* nanos away from zero to thousandths, within int64 (upstream's ``MilliValue()``)."""
+    """Round *count* nanos away from zero to thousandths, within int64 (``MilliValue()``)."""
     return _round(count, NANOS_PER_MILLI)
 
 

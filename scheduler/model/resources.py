@@ -1,7 +1,7 @@
 """How much a pod requests.
 
-Amounts are plain integers: milli-cpu for ``cpu``, bytes or units for everything else. They are summed exactly, in nanos,
-and rounded once at the end.
+Amounts are plain integers: milli-cpu for ``cpu``, bytes or units for everything else. They are
+summed exactly, in nanos, and rounded once at the end.
 
 Source: ``component-helpers/resource/helpers.go`` and ``pkg/scheduler/framework/types.go``.
 """
@@ -128,7 +128,8 @@ class Accounting(Struct, frozen=True):
     """Which of upstream's several sums is meant.
 
     Args:
-        from_status: Count what the kubelet has actuated or allocated where it is more (in-place resize).
+        from_status: Count what the kubelet has actuated or allocated where it is more (in-place
+            resize).
         pod_level: Let ``spec.resources`` of the pod replace the sum over its containers.
         defaults: Fill in a default where a container requests no cpu or no memory at all.
     """
@@ -142,7 +143,7 @@ class Accounting(Struct, frozen=True):
         return Accounting(from_status=self.from_status, pod_level=False, defaults=self.defaults)
 
 
-def aggregate(  # noqa: PLR0913 - each argument is one part of a pod
+def aggregate(
     containers: tuple[Container, ...],
     init_containers: tuple[Container, ...],
     statuses: Mapping[str, ContainerStatus],
@@ -151,7 +152,8 @@ def aggregate(  # noqa: PLR0913 - each argument is one part of a pod
 ) -> _Nanos:
     """Sum what containers request: the larger of all running at once and each init step.
 
-    A plain init container runs beside the sidecars started before it; every sidecar runs beside the containers.
+    A plain init container runs beside the sidecars started before it; every sidecar runs beside the
+    containers.
     """
     total: _Nanos = {}
     sidecars: _Nanos = {}
@@ -205,7 +207,6 @@ def raise_to(total: _Nanos, floor: _Nanos) -> None:
     for name, count in floor.items():
         if count > total.get(name, -1):
             total[name] = count
-
 
 
 def supported_at_pod_level(names: Iterable[str]) -> list[str]:

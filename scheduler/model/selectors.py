@@ -1,7 +1,8 @@
 """Selectors: which labels match.
 
-A selector is a frozen, hashable value, so that equal selectors of thousands of pods share one column. Two selectors are
-special and easily confused: *nothing* (an absent selector) matches no labels; *everything* (an empty one) matches all.
+A selector is a frozen, hashable value, so that equal selectors of thousands of pods share one
+column. Two selectors are special and easily confused: *nothing* (an absent selector) matches no
+labels; *everything* (an empty one) matches all.
 
 Source: ``apimachinery/pkg/labels/selector.go`` and ``apimachinery/pkg/apis/meta/v1/helpers.go``.
 """
@@ -123,9 +124,7 @@ def compile_selector(selector: LabelSelector | None, field: str) -> Selector:
     """
     if selector is None:
         return NOTHING
-    return _compile(
-        tuple(sorted(selector.match_labels.items())), selector.match_expressions, field
-    )
+    return _compile(tuple(sorted(selector.match_labels.items())), selector.match_expressions, field)
 
 
 @lru_cache(maxsize=4096)

@@ -1,6 +1,7 @@
 """Taints and tolerations.
 
-Source: ``api/core/v1/toleration.go``; the operators Lt and Gt are behind a gate that is off, so they never match.
+Source: ``api/core/v1/toleration.go``; the operators Lt and Gt are behind a gate that is off, so
+they never match.
 """
 
 from collections.abc import Iterable

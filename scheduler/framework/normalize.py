@@ -1,0 +1,48 @@
+"""How raw scores become 0 to 100.
+
+A plugin names one of these as its ``normalize`` attribute, or brings a method of the same shape.
+Integer arithmetic is upstream's (``plugins/helper/normalize_score.go``): scores are compared digit
+for digit.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from scheduler.framework.rejection import MAX_NODE_SCORE, Scores
+from scheduler.model.pod import Pod
+from scheduler.snapshot.node_table import NodeTable
+
+
+@dataclass(frozen=True, slots=True)
+class Proportional:
+    """Scale so that the largest becomes 100; *reverse* turns the scale round afterwards."""
+
+    reverse: bool = False
+
+    def __call__(self, scores: Scores, pod: Pod, nodes: NodeTable) -> Scores:  # noqa: ARG002
+        """Return *scores* scaled; all of them zero stay zero, or become 100 in reverse."""
+        largest = int(scores.max(initial=0))
+        if largest:
+            scores = MAX_NODE_SCORE * scores // largest
+        return MAX_NODE_SCORE - scores if self.reverse else scores
+
+
+@dataclass(frozen=True, slots=True)
+class MinMax:
+    """Stretch so that the smallest becomes 0 and the largest 100."""
+
+    def __call__(self, scores: Scores, pod: Pod, nodes: NodeTable) -> Scores:  # noqa: ARG002
+        """Return *scores* stretched; where all are equal they become 0."""
+        if not len(scores):
+            return scores
+        smallest, largest = int(scores.min()), int(scores.max())
+        if smallest == largest:
+            return np.zeros_like(scores)
+        return MAX_NODE_SCORE * (scores - smallest) // (largest - smallest)
+
+
+PROPORTIONAL: Final = Proportional()
+REVERSED: Final = Proportional(reverse=True)
+MIN_MAX: Final = MinMax()

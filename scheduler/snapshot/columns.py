@@ -1,0 +1,237 @@
+"""The columns themselves: one writer, the cache; readers see them through a NodeTable."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from scheduler.model.node import Node
+from scheduler.model.pod import HostPort, Pod
+from scheduler.model.resources import CPU, MEMORY
+from scheduler.model.taints import Taint
+from scheduler.snapshot.labels import LabelIndex
+from scheduler.snapshot.objects import ClusterObjects
+from scheduler.snapshot.pod_groups import PodGroups
+from scheduler.snapshot.tally import Tally
+
+WILDCARD = "0.0.0.0"  # noqa: S104 - the address of a host port that is wanted everywhere
+
+
+@dataclass(slots=True, eq=False)
+class _Image:
+    """An image as some nodes hold it; the size is that which the first of them reported."""
+
+    size_bytes: int
+    nodes: Tally
+
+
+class TaintSets:
+    """The distinct taint lists of all nodes: thousands of nodes share a handful."""
+
+    def __init__(self) -> None:
+        self.ids = np.zeros(0, dtype=np.int32)
+        self.sets: list[tuple[Taint, ...]] = []
+        self._numbers: dict[tuple[Taint, ...], int] = {}
+
+    def set(self, row: int, taints: tuple[Taint, ...], rows: int) -> None:
+        """Take over the taints of *row*."""
+        if row >= len(self.ids):
+            self.ids = np.concatenate([self.ids, np.zeros(row + 1, dtype=np.int32)])
+        if taints not in self._numbers and len(self.sets) > 2 * rows + 64:
+            self._compact(rows)
+        number = self._numbers.setdefault(taints, len(self.sets))
+        if number == len(self.sets):
+            self.sets.append(taints)
+        self.ids[row] = number
+
+    def _compact(self, rows: int) -> None:
+        """Forget lists that no row carries any more."""
+        used, self.ids[:rows] = np.unique(self.ids[:rows], return_inverse=True)
+        self.sets = [self.sets[number] for number in used.tolist()]
+        self._numbers = {taints: number for number, taints in enumerate(self.sets)}
+
+
+class ClusterColumns:
+    """Everything known about nodes and the pods on them, by row.
+
+    ``generation`` grows with every change; a NodeTable of an older generation refuses to answer.
+    """
+
+    def __init__(self) -> None:
+        self.generation = 0
+        self.nodes: list[Node] = []
+        self.names: list[str] = []
+        self.rows: dict[str, int] = {}
+        self.pods: list[dict[str, Pod]] = []
+        self.objects = ClusterObjects()
+        self.allocatable: dict[str, Tally] = {}
+        self.requested: dict[str, Tally] = {}
+        self.nonzero_requested = {CPU: Tally(), MEMORY: Tally()}
+        self.pod_counts = Tally()
+        self.unschedulable = Tally()
+        self.labels = LabelIndex(self.nodes)
+        self.taints = TaintSets()
+        self.groups = PodGroups()
+        self.closed: dict[int, str] = {}
+        self._ports: dict[tuple[str, int], dict[str, Tally]] = {}
+        self._images: dict[str, _Image] = {}
+
+    def __len__(self) -> int:
+        return len(self.nodes)
+
+    def add_node(self, node: Node) -> int:
+        """Append *node* as a new row without pods, and return the row."""
+        assert node.name not in self.rows, f"node {node.name} has a row already"
+        self.generation += 1
+        row = len(self.nodes)
+        self.nodes.append(node)
+        self.names.append(node.name)
+        self.pods.append({})
+        self.rows[node.name] = row
+        self._describe(row, None, node)
+        return row
+
+    def update_node(self, node: Node) -> None:
+        """Take over a new version of a node that has a row."""
+        self.generation += 1
+        row = self.rows[node.name]
+        old, self.nodes[row] = self.nodes[row], node
+        self._describe(row, old, node)
+
+    def remove_node(self, name: str) -> None:
+        """Drop a node's row, which must be without pods; the last row takes its place."""
+        self.generation += 1
+        row = self.rows.pop(name)
+        assert not self.pods[row], f"node {name} is removed with pods in its row"
+        self._erase(row, self.nodes[row])
+        last = len(self.nodes) - 1
+        if row != last:
+            self._move(last, row)
+        del self.nodes[last], self.names[last], self.pods[last]
+        self.labels.truncate()
+
+    def add_pod(self, row: int, pod: Pod) -> None:
+        """Count *pod* on *row*."""
+        assert pod.uid not in self.pods[row], f"{pod.key} is on its node already"
+        self.generation += 1
+        self.pods[row][pod.uid] = pod
+        self._account(row, pod, 1)
+
+    def remove_pod(self, row: int, uid: str) -> Pod:
+        """Count the pod no longer, and return it."""
+        self.generation += 1
+        pod = self.pods[row].pop(uid)
+        self._account(row, pod, -1)
+        return pod
+
+    def set_closed(self, row: int, reason: str) -> None:
+        """Close *row* to all pods for *reason*; an empty one opens it."""
+        self.generation += 1
+        if reason:
+            self.closed[row] = reason
+        else:
+            self.closed.pop(row, None)
+
+    def image(self, name: str) -> tuple[int, int, Tally] | None:
+        """Return size in bytes, number of nodes, and which rows hold an image."""
+        image = self._images.get(name)
+        return None if image is None else (image.size_bytes, image.nodes.counting, image.nodes)
+
+    def ports_in_use(self, wanted: HostPort) -> Iterable[Tally]:
+        """Yield the tallies of used host ports that would collide with *wanted*."""
+        in_use = self._ports.get((wanted.protocol, wanted.port), {})
+        if wanted.ip == WILDCARD:
+            yield from in_use.values()
+        else:
+            yield from (tally for ip, tally in in_use.items() if ip in {WILDCARD, wanted.ip})
+
+    def _describe(self, row: int, old: Node | None, new: Node) -> None:
+        """Bring the columns about the node itself up to date."""
+        before = {} if old is None or old.malformed else old.allocatable
+        after = {} if new.malformed else new.allocatable
+        self._set_allocatable(row, before, after)
+        self.unschedulable[row] = int(new.spec.unschedulable)
+        if old is None or old.spec.taints != new.spec.taints:
+            self.taints.set(row, new.spec.taints, len(self.nodes))
+        if old is None or old.metadata.labels != new.metadata.labels:
+            self.labels.set(row, new)
+        if old is None or old.status.images != new.status.images:
+            self._set_images(row, old, new)
+
+    def _set_allocatable(self, row: int, before: dict[str, int], after: dict[str, int]) -> None:
+        for name in before.keys() - after.keys():
+            self.allocatable[name][row] = 0
+            self._drop_if_empty(self.allocatable, name)
+        for name, amount in after.items():
+            if amount != before.get(name, 0):
+                self.allocatable.setdefault(name, Tally())[row] = amount
+
+    def _set_images(self, row: int, old: Node | None, new: Node) -> None:
+        gone = {} if old is None else _images_of(old)
+        come = _images_of(new)
+        for name in gone.keys() - come.keys():
+            self._images[name].nodes[row] = 0
+            if not self._images[name].nodes:
+                del self._images[name]
+        for name in come.keys() - gone.keys():
+            self._images.setdefault(name, _Image(come[name], Tally())).nodes[row] = 1
+
+    def _account(self, row: int, pod: Pod, sign: int) -> None:
+        self.pod_counts.add(row, sign)
+        if not pod.malformed:
+            for name, amount in pod.placed_requests.items():
+                self.requested.setdefault(name, Tally()).add(row, sign * amount)
+                if sign < 0 and name not in self.nonzero_requested:
+                    self._drop_if_empty(self.requested, name)
+            nonzero = pod.nonzero_requests
+            for name, tally in self.nonzero_requested.items():
+                tally.add(row, sign * nonzero.get(name, 0))
+            for port in pod.host_ports:
+                self._account_port(row, port, sign)
+        self.groups.add(row, pod, sign)
+
+    def _account_port(self, row: int, port: HostPort, sign: int) -> None:
+        addresses = self._ports.setdefault((port.protocol, port.port), {})
+        addresses.setdefault(port.ip, Tally()).add(row, sign)
+        if not addresses[port.ip]:
+            del addresses[port.ip]
+        if not addresses:
+            del self._ports[port.protocol, port.port]
+
+    @staticmethod
+    def _drop_if_empty(tallies: dict[str, Tally], name: str) -> None:
+        if not tallies[name]:
+            del tallies[name]
+
+    def _erase(self, row: int, node: Node) -> None:
+        self._set_allocatable(row, {} if node.malformed else node.allocatable, {})
+        self._set_images(row, node, Node(metadata=node.metadata))
+        self.unschedulable[row] = 0
+        self.closed.pop(row, None)
+
+    def _move(self, source: int, target: int) -> None:
+        """Let the node in row *source* take over row *target*, which was erased."""
+        node = self.nodes[target] = self.nodes[source]
+        self.names[target] = self.names[source]
+        self.pods[target] = self.pods[source]
+        self.rows[node.name] = target
+        for tally in self._tallies():
+            tally.move(source, target)
+        self.groups.move(source, target)
+        self.taints.ids[target] = self.taints.ids[source]
+        self.labels.set(target, node)
+        if source in self.closed:
+            self.closed[target] = self.closed.pop(source)
+
+    def _tallies(self) -> Iterable[Tally]:
+        yield from self.allocatable.values()
+        yield from self.requested.values()
+        yield from self.nonzero_requested.values()
+        yield self.pod_counts
+        yield self.unschedulable
+        yield from (tally for addresses in self._ports.values() for tally in addresses.values())
+        yield from (image.nodes for image in self._images.values())
+
+
+def _images_of(node: Node) -> dict[str, int]:
+    return {name: image.size_bytes for image in node.status.images for name in image.names}

@@ -1,0 +1,107 @@
+"""Node labels in columns: one array of value numbers for each key that somebody reads."""
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduler.model.node import Node
+from scheduler.model.selectors import NOT_IN, Requirement
+
+ABSENT: Final = -1
+_KEYS_KEPT: Final = 256
+_MASKS_KEPT: Final = 1024
+
+Ids = NDArray[np.int32]
+
+
+@dataclass(slots=True)
+class LabelColumn:
+    """The values of one label key: a number a row, ABSENT where the node lacks the key."""
+
+    ids: Ids
+    numbers: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def values(self) -> int:
+        """How many numbers were given out; some may stand on no row any more."""
+        return len(self.numbers)
+
+    def number(self, value: str | None) -> int:
+        """Return the number of *value*, giving it one if it is new."""
+        return ABSENT if value is None else self.numbers.setdefault(value, len(self.numbers))
+
+
+class LabelIndex:
+    """Columns over the labels of the rows' nodes, made when first read."""
+
+    def __init__(self, nodes: Sequence[Node]) -> None:
+        self._nodes = nodes
+        self._columns: OrderedDict[str, LabelColumn] = OrderedDict()
+        self._masks: OrderedDict[Requirement, NDArray[np.bool_]] = OrderedDict()
+
+    def column(self, key: str) -> LabelColumn:
+        """Return the column of *key*; its ids are at least as long as there are rows."""
+        column = self._columns.get(key)
+        if column is None:
+            column = self._columns[key] = self._build(key)
+            if len(self._columns) > _KEYS_KEPT:
+                self._columns.popitem(last=False)
+        else:
+            self._columns.move_to_end(key)
+        return column
+
+    def where(self, requirement: Requirement, rows: int) -> NDArray[np.bool_]:
+        """Return which of *rows* rows satisfy *requirement*, read-only."""
+        mask = self._masks.get(requirement)
+        if mask is None:
+            mask = self._masks[requirement] = self._evaluate(requirement, rows)
+            mask.flags.writeable = False
+            if len(self._masks) > _MASKS_KEPT:
+                self._masks.popitem(last=False)
+        else:
+            self._masks.move_to_end(requirement)
+        return mask
+
+    def set(self, row: int, node: Node) -> None:
+        """Take over the labels of *node* in *row*."""
+        self._masks.clear()
+        crowded = []
+        for key, column in self._columns.items():
+            if row >= len(column.ids):
+                column.ids = np.concatenate([column.ids, np.full(row + 1, ABSENT, np.int32)])
+            column.ids[row] = column.number(node.metadata.labels.get(key))
+            if column.values > 2 * len(self._nodes) + 64:
+                crowded.append(key)
+        for key in crowded:  # values of nodes long gone; the next reader builds it anew
+            del self._columns[key]
+
+    def truncate(self) -> None:
+        """Forget what was computed over a row that is no more."""
+        self._masks.clear()
+
+    def _build(self, key: str) -> LabelColumn:
+        column = LabelColumn(np.full(len(self._nodes), ABSENT, dtype=np.int32))
+        for row, node in enumerate(self._nodes):
+            column.ids[row] = column.number(node.metadata.labels.get(key))
+        return column
+
+    def _evaluate(self, requirement: Requirement, rows: int) -> NDArray[np.bool_]:
+        """Ask *requirement* once for each distinct value, and look the answers up."""
+        column = self.column(requirement.key)
+        ids = column.ids[:rows]
+        match requirement.operator:
+            case "Exists":
+                return np.not_equal(ids, ABSENT)
+            case "DoesNotExist":
+                return np.equal(ids, ABSENT)
+            case "In" | "NotIn":
+                wanted = [column.numbers[v] for v in requirement.values if v in column.numbers]
+                found = np.isin(ids, np.array(wanted, dtype=np.int32))
+                return ~found if requirement.operator == NOT_IN else found
+            case _:
+                answers = [requirement.accepts(value) for value in column.numbers]
+                return np.array([*answers, requirement.accepts(None)], dtype=np.bool_)[ids]

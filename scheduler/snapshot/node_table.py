@@ -1,0 +1,364 @@
+"""The NodeTable: all nodes at one instant, one row each, as plugins see them."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduler.errors import StaleView
+from scheduler.model.node import Node
+from scheduler.model.pod import HostPort, Pod, ports_conflict
+from scheduler.model.resources import PODS
+from scheduler.model.selectors import IN, Requirement
+from scheduler.model.taints import Taint
+from scheduler.snapshot.columns import ClusterColumns
+from scheduler.snapshot.labels import ABSENT
+from scheduler.snapshot.objects import ClusterObjects
+from scheduler.snapshot.pod_groups import PodSet
+from scheduler.snapshot.tally import Tally
+from scheduler.snapshot.what_if import NO_CHANGES, Change, Changes
+
+Mask = NDArray[np.bool_]
+Int64s = NDArray[np.int64]
+Rows = NDArray[np.intp]
+
+T = TypeVar("T", np.int64, np.int32, np.bool_)
+
+NO_DOMAIN: Final = ABSENT
+_FAR: Final = np.iinfo(np.int64).max
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DomainCounts:
+    """Pods counted by topology domain, as each row's world has them.
+
+    Args:
+        domain: The number of each row's domain; NO_DOMAIN where the node lacks the key.
+        here: The count in the row's own domain; 0 where it has none or its domain was not
+            registered.
+        least: The smallest count over all registered domains; 0 where there are none.
+        total: The count over all registered domains.
+        registered: How many domains at least one included node stands in.
+    """
+
+    domain: NDArray[np.int32]
+    here: Int64s
+    least: Int64s
+    total: Int64s
+    registered: int
+
+
+class NodeTable:
+    """A view of the columns: all rows or some, the true cluster or a what-if.
+
+    It answers until the loop next applies facts; later it raises StaleView. Row order means
+    nothing. Every array it returns has one value a row, is read-only, and must not be kept.
+    """
+
+    __slots__ = ("_changes", "_columns", "_generation", "_rows")
+
+    def __init__(
+        self,
+        columns: ClusterColumns,
+        rows: Rows | None = None,
+        changes: Changes = NO_CHANGES,
+    ) -> None:
+        self._columns = columns
+        self._generation = columns.generation
+        self._rows = rows
+        self._changes = changes
+
+    # Which rows.
+
+    def __len__(self) -> int:
+        self._check()
+        return len(self._columns) if self._rows is None else len(self._rows)
+
+    @property
+    def generation(self) -> int:
+        """The state of the cluster that this view shows."""
+        return self._generation
+
+    @property
+    def cluster(self) -> "NodeTable":
+        """The whole, true cluster, whatever part or what-if this view shows."""
+        self._check()
+        return NodeTable(self._columns)
+
+    def select(self, which: Mask | Rows) -> "NodeTable":
+        """Return a view of some rows: a mask, or row numbers within this view."""
+        self._check()
+        chosen = which.nonzero()[0] if which.dtype == np.bool_ else which.astype(np.intp)
+        changes = self._changes.select(chosen)
+        return NodeTable(
+            self._columns, chosen if self._rows is None else self._rows[chosen], changes
+        )
+
+    @property
+    def names(self) -> Sequence[str]:
+        """The nodes' names."""
+        self._check()
+        if self._rows is None:
+            return self._columns.names
+        return [self._columns.names[row] for row in self._rows.tolist()]
+
+    def row_of(self, name: str) -> int | None:
+        """Return the row of the node *name* within this view; None where it is not in it."""
+        self._check()
+        row = self._columns.rows.get(name)
+        if row is None or self._rows is None:
+            return row
+        found = (self._rows == row).nonzero()[0]
+        return int(found[0]) if len(found) else None
+
+    def named(self, names: Iterable[str]) -> Mask:
+        """Return which rows have one of *names*."""
+        rows = (self._columns.rows[name] for name in names if name in self._columns.rows)
+        mask = np.zeros(len(self._columns), dtype=np.bool_)
+        mask[list(rows)] = True
+        return self._gather(mask)
+
+    # Single rows, for what is decided about one node.
+
+    def node(self, row: int) -> Node:
+        """Return the node in *row*."""
+        self._check()
+        return self._columns.nodes[self._base(row)]
+
+    def pods_on(self, row: int) -> Sequence[Pod]:
+        """Return the pods on the node in *row*, assumed ones and what-if changes included."""
+        self._check()
+        pods = self._columns.pods[self._base(row)].values()
+        change = self._changes.get(row)
+        if change is None:
+            return list(pods)
+        gone = {pod.uid for pod in change.removed}
+        return [pod for pod in pods if pod.uid not in gone] + list(change.added)
+
+    @property
+    def objects(self) -> ClusterObjects:
+        """The small objects: services, owners, namespaces, budgets."""
+        self._check()
+        return self._columns.objects
+
+    # Columns about nodes.
+
+    @property
+    def unschedulable(self) -> Mask:
+        """Whether the node is cordoned."""
+        return self._gather(self._columns.unschedulable.where(self._whole))
+
+    @property
+    def allowed_pods(self) -> Int64s:
+        """How many pods the kubelet takes."""
+        return self.allocatable(PODS)
+
+    def allocatable(self, resource: str) -> Int64s:
+        """What pods may request of *resource* in all; cpu in milli."""
+        return self._tally(self._columns.allocatable.get(resource))
+
+    def labelled(self, key: str, value: str) -> Mask:
+        """Whether the node has the label *key* with *value*."""
+        return self.matching(Requirement(key, IN, frozenset((value,))))
+
+    def matching(self, requirement: Requirement) -> Mask:
+        """Whether the node's labels satisfy *requirement*."""
+        self._check()
+        return self._gather(self._columns.labels.where(requirement, self._whole))
+
+    def domains(self, key: str) -> NDArray[np.int32]:
+        """A number for each distinct value of the label *key*; NO_DOMAIN where it is absent."""
+        self._check()
+        return self._gather(self._columns.labels.column(key).ids[: self._whole])
+
+    def domain_numbers(self, key: str) -> int:
+        """How many domain numbers of *key* were given out: one more than the largest."""
+        return self._columns.labels.column(key).values
+
+    def by_taints(self, answer: Callable[[tuple[Taint, ...]], T]) -> NDArray[T]:
+        """Ask *answer* once for each distinct list of taints, and give every row its own."""
+        self._check()
+        taints = self._columns.taints
+        answers = np.array([answer(each) for each in taints.sets])
+        if not len(answers):
+            return answers
+        return answers[self._gather(taints.ids[: self._whole])]
+
+    def image(self, name: str) -> tuple[int, int, Mask] | None:
+        """Return an image's size in bytes, on how many nodes it is, and which rows hold it."""
+        self._check()
+        found = self._columns.image(name)
+        if found is None:
+            return None
+        size_bytes, nodes, tally = found
+        return size_bytes, nodes, self._gather(tally.where(self._whole))
+
+    @property
+    def closed(self) -> Mapping[int, str]:
+        """Rows that take no pods because something on them cannot be read, and why."""
+        self._check()
+        if self._rows is None or not self._columns.closed:
+            return self._columns.closed
+        where = {row: index for index, row in enumerate(self._rows.tolist())}
+        return {where[row]: why for row, why in self._columns.closed.items() if row in where}
+
+    # Columns about the pods on nodes.
+
+    @property
+    def pod_count(self) -> Int64s:
+        """How many pods are on the node."""
+        return self._changed(
+            self._tally(self._columns.pod_counts),
+            lambda change: len(change.added) - len(change.removed),
+        )
+
+    def requested(self, resource: str) -> Int64s:
+        """What the node's pods request of *resource*; cpu in milli."""
+        return self._changed(
+            self._tally(self._columns.requested.get(resource)),
+            lambda change: change.sum(lambda pod: pod.placed_requests.get(resource, 0)),
+        )
+
+    def nonzero_requested(self, resource: str) -> Int64s:
+        """What scores take the node's pods to use of cpu or memory, with defaults."""
+        return self._changed(
+            self._tally(self._columns.nonzero_requested[resource]),
+            lambda change: change.sum(lambda pod: pod.nonzero_requests.get(resource, 0)),
+        )
+
+    def port_conflicts(self, wanted: Sequence[HostPort]) -> Mask:
+        """Whether any of *wanted* is taken on the node already."""
+        self._check()
+        taken = np.zeros(self._whole, dtype=np.bool_)
+        for port in wanted:
+            for tally in self._columns.ports_in_use(port):
+                taken |= tally.where(self._whole)
+        mask = self._gather(taken)
+        if self._changes:
+            mask = mask.copy()
+            for row in self._changes.rows:
+                mask[row] = any(
+                    ports_conflict(port, used)
+                    for pod in self.pods_on(row)
+                    for used in pod.host_ports
+                    for port in wanted
+                )
+        return mask
+
+    def count(self, pods: PodSet) -> Int64s:
+        """How many of *pods* are on the node."""
+        self._check()
+        return self._changed(
+            self._tally(self._columns.groups.column(pods, self._whole)),
+            lambda change: change.sum(pods.holds),
+        )
+
+    def count_domains(self, key: str, pods: PodSet, included: Mask) -> DomainCounts:
+        """Count *pods* by the domains of the label *key*.
+
+        Args:
+            key: The topology key.
+            pods: Which pods count.
+            included: Over the rows of ``cluster``: which nodes count, and register their domains.
+        """
+        self._check()
+        ids = self._columns.labels.column(key).ids[: self._whole]
+        standing = included & (ids != NO_DOMAIN)
+        counts, present = _sum_by_domain(
+            ids[standing],
+            self._columns.groups.column(pods, self._whole).dense(self._whole)[standing],
+            self.domain_numbers(key),
+        )
+        own = self._gather(ids)
+        delta = self._changed(np.zeros(len(own), dtype=np.int64), lambda c: c.sum(pods.holds))
+        return _spread_over(own, counts, present, np.where(self._gather(standing), delta, 0))
+
+    # What if.
+
+    def each(
+        self,
+        *,
+        adding: Mapping[int, Sequence[Pod]] | None = None,
+        removing: Mapping[int, Sequence[Pod]] | None = None,
+    ) -> "NodeTable":
+        """Return a table in which every row is its own world.
+
+        Row *i* answers for the cluster where only node *i* changed: the pods ``adding[i]`` are on
+        it, the pods ``removing[i]`` are not. Rows are those of this view; a what-if of a what-if
+        adds up.
+        """
+        self._check()
+        changes = self._changes.and_also(adding or {}, removing or {})
+        return NodeTable(self._columns, self._rows, changes)
+
+    # How columns are read.
+
+    @property
+    def _whole(self) -> int:
+        return len(self._columns.nodes)
+
+    def _check(self) -> None:
+        if self._generation != self._columns.generation:
+            raise StaleView("a NodeTable is valid only until the next fact is applied")
+
+    def _base(self, row: int) -> int:
+        return row if self._rows is None else int(self._rows[row])
+
+    def _tally(self, tally: Tally | None) -> Int64s:
+        self._check()
+        if tally is None:
+            return np.zeros(len(self), dtype=np.int64)
+        return self._gather(tally.dense(self._whole))
+
+    def _gather(self, column: NDArray[T]) -> NDArray[T]:
+        gathered = column.view() if self._rows is None else column[self._rows]
+        gathered.flags.writeable = False
+        return gathered
+
+    def _changed(self, column: Int64s, delta: Callable[[Change], int]) -> Int64s:
+        if not self._changes:
+            return column
+        column = column.copy()
+        for row, change in self._changes.items():
+            column[row] += delta(change)
+        return column
+
+
+def _sum_by_domain(ids: NDArray[np.int32], counts: Int64s, domains: int) -> tuple[Int64s, Mask]:
+    """Sum *counts* by domain, and tell which domains are there at all."""
+    # bincount sums in float64, which is exact for anything a cluster can hold.
+    sums = np.bincount(ids, weights=counts, minlength=domains).astype(np.int64)
+    return sums, np.bincount(ids, minlength=domains) > 0
+
+
+def _spread_over(
+    own: NDArray[np.int32], counts: Int64s, present: Mask, delta: Int64s
+) -> DomainCounts:
+    """Give every row the counts of its own domain and of the others, with the row's own change."""
+    registered = int(present.sum())
+    at_home = (own != NO_DOMAIN) & _lookup(present, own)
+    here = np.where(at_home, _lookup(counts, own) + delta, 0)
+    if not registered:
+        nothing = np.zeros(len(own), dtype=np.int64)
+        return DomainCounts(own, here, nothing, nothing, 0)
+    among = np.where(present, counts, _FAR)
+    emptiest = int(among.argmin())
+    least, among[emptiest] = int(among[emptiest]), _FAR
+    second = int(among.min())
+    elsewhere = np.where(own == emptiest, second, least)
+    return DomainCounts(
+        own,
+        here,
+        np.where(at_home, np.minimum(here, elsewhere), least),
+        int(counts[present].sum()) + delta,
+        registered,
+    )
+
+
+def _lookup(column: NDArray[T], ids: NDArray[np.int32]) -> NDArray[T]:
+    """Read *column* at *ids*; rows without a domain read anything."""
+    if not len(column):
+        return np.zeros(len(ids), dtype=column.dtype)
+    return column[ids]

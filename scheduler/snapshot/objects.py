@@ -1,0 +1,69 @@
+"""The small objects beside nodes and pods: owners, services, namespaces, budgets."""
+
+from collections.abc import Collection, Iterator
+
+from scheduler.model.fact import KubeObject, Resource
+from scheduler.model.objects import Namespace, Owned, PodDisruptionBudget, Service
+
+_OWNERS = {
+    ("v1", "ReplicationController"): Resource.REPLICATION_CONTROLLER,
+    ("apps/v1", "ReplicaSet"): Resource.REPLICA_SET,
+    ("apps/v1", "StatefulSet"): Resource.STATEFUL_SET,
+}
+
+
+class ClusterObjects:
+    """Objects by kind, namespace and name. The cache writes, plugins read."""
+
+    def __init__(self) -> None:
+        self._kinds: dict[Resource, dict[str, dict[str, KubeObject]]] = {}
+
+    def put(self, resource: Resource, item: KubeObject) -> None:
+        """Remember the newest version of *item*."""
+        namespaces = self._kinds.setdefault(resource, {})
+        namespaces.setdefault(item.metadata.namespace, {})[item.metadata.name] = item
+
+    def drop(self, resource: Resource, item: KubeObject) -> None:
+        """Forget *item*."""
+        namespaces = self._kinds.get(resource, {})
+        names = namespaces.get(item.metadata.namespace, {})
+        names.pop(item.metadata.name, None)
+        if not names:
+            namespaces.pop(item.metadata.namespace, None)
+
+    def get(self, resource: Resource, namespace: str, name: str) -> KubeObject | None:
+        """Return one object, if it is known."""
+        return self._kinds.get(resource, {}).get(namespace, {}).get(name)
+
+    def all(self, resource: Resource) -> Iterator[KubeObject]:
+        """Yield every object of a kind."""
+        for names in self._kinds.get(resource, {}).values():
+            yield from names.values()
+
+    def within(self, resource: Resource, namespace: str) -> Collection[KubeObject]:
+        """Return the objects of a kind in *namespace*."""
+        return self._kinds.get(resource, {}).get(namespace, {}).values()
+
+    def services(self, namespace: str) -> Iterator[Service]:
+        """Yield the services of *namespace*."""
+        for item in self.within(Resource.SERVICE, namespace):
+            assert isinstance(item, Service)
+            yield item
+
+    def budgets(self, namespace: str) -> Iterator[PodDisruptionBudget]:
+        """Yield the disruption budgets of *namespace*."""
+        for item in self.within(Resource.POD_DISRUPTION_BUDGET, namespace):
+            assert isinstance(item, PodDisruptionBudget)
+            yield item
+
+    def owner(self, api_version: str, kind: str, namespace: str, name: str) -> Owned | None:
+        """Return a workload that owns pods, if its kind has a selector that counts."""
+        resource = _OWNERS.get((api_version, kind))
+        found = self.get(resource, namespace, name) if resource else None
+        assert found is None or isinstance(found, Owned)
+        return found
+
+    def namespace_labels(self, name: str) -> dict[str, str]:
+        """Return the labels of a namespace; none where it is unknown."""
+        found = self.get(Resource.NAMESPACE, "", name)
+        return found.metadata.labels if isinstance(found, Namespace) else {}

@@ -1,0 +1,105 @@
+"""A column of counts that costs what it holds."""
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+Int64s = NDArray[np.int64]
+
+_DENSE_FROM: Final = 64
+"""Rows that count before an array is worth its memory."""
+
+
+class Tally:
+    """Integer counts by row, zero where nothing was added.
+
+    A resource on two of five thousand nodes is a map of two entries; one on every node is an array.
+    Rows are those of the table that owns the tally, which tells it of moved rows.
+    """
+
+    __slots__ = ("_array", "_map")
+
+    def __init__(self) -> None:
+        self._map: dict[int, int] = {}
+        self._array: Int64s | None = None
+
+    @classmethod
+    def of(cls, counts: Int64s) -> "Tally":
+        """Return a tally that counts what *counts* holds."""
+        tally = cls()
+        rows = counts.nonzero()[0]
+        if len(rows) > _DENSE_FROM:
+            tally._array = counts.copy()
+        else:
+            tally._map = {row: int(counts[row]) for row in rows.tolist()}
+        return tally
+
+    def __getitem__(self, row: int) -> int:
+        if self._array is not None:
+            return int(self._array[row]) if row < len(self._array) else 0
+        return self._map.get(row, 0)
+
+    def __setitem__(self, row: int, count: int) -> None:
+        if self._array is not None:
+            self._reach(row)[row] = count
+        elif count:
+            self._map[row] = count
+            if len(self._map) > _DENSE_FROM:
+                self._densify()
+        else:
+            self._map.pop(row, None)
+
+    def add(self, row: int, count: int) -> None:
+        """Add *count* to *row*."""
+        if self._array is not None and row < len(self._array):
+            self._array[row] += count
+        else:
+            self[row] = self[row] + count
+
+    def move(self, source: int, target: int) -> None:
+        """Carry the count of *source* over to *target*, and clear *source*."""
+        self[target] = self[source]
+        self[source] = 0
+
+    def dense(self, rows: int) -> Int64s:
+        """Return the first *rows* counts as a read-only array."""
+        if self._array is not None:
+            column = self._reach(rows - 1)[:rows]
+        else:
+            column = np.zeros(rows, dtype=np.int64)
+            for row, count in self._map.items():
+                column[row] = count
+        column.flags.writeable = False
+        return column
+
+    def where(self, rows: int) -> NDArray[np.bool_]:
+        """Return which of the first *rows* rows count anything."""
+        if self._array is not None:
+            return np.not_equal(self.dense(rows), 0)
+        mask = np.zeros(rows, dtype=np.bool_)
+        mask[list(self._map)] = True
+        return mask
+
+    @property
+    def counting(self) -> int:
+        """How many rows hold a count other than zero."""
+        return len(self._map) if self._array is None else int(np.count_nonzero(self._array))
+
+    def __bool__(self) -> bool:
+        return bool(self._map) if self._array is None else bool(self._array.any())
+
+    def _densify(self) -> None:
+        self._array = np.zeros(2 * (max(self._map) + 1), dtype=np.int64)
+        for row, count in self._map.items():
+            self._array[row] = count
+        self._map = {}
+
+    def _reach(self, row: int) -> Int64s:
+        """Return the array, grown so that it has *row*."""
+        assert self._array is not None
+        if row >= len(self._array):
+            grown = np.zeros(2 * (row + 1), dtype=np.int64)
+            grown[: len(self._array)] = self._array
+            self._array = grown
+        return self._array
