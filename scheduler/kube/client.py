@@ -5,7 +5,7 @@ answer, a conflict or a plea for patience is worth another try is known only to 
 """
 
 import time
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
 from types import TracebackType
 from typing import Final, Protocol, Self
 from urllib.parse import urlencode
@@ -154,7 +154,7 @@ class ApiClient:
 
     async def watch(
         self, path: str, params: Mapping[str, str], *, silence_seconds: float = 90.0
-    ) -> AsyncIterator[bytes]:
+    ) -> AsyncGenerator[bytes]:
         """Yield line after line, each a JSON watch event, until the server ends the watch.
 
         Leave it early only through ``contextlib.aclosing``, or its connection stays open.

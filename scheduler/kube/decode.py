@@ -1,0 +1,312 @@
+"""From the bytes of a watch to values.
+
+Decoding is lenient twice over. Fields we do not read may hold anything, and a null counts as an
+absent field, as it does for every Go client. What still cannot be read is no reason to forget the
+object: of a pod or node a husk remains, with identity and place, that says why it is malformed.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Generic, TypeVar
+
+import msgspec
+
+from scheduler.errors import MalformedObject, Unreachable
+from scheduler.kube.watched import T, Watched
+from scheduler.model.meta import ObjectMeta, Struct
+from scheduler.model.node import Node
+from scheduler.model.pod import DEFAULT_SCHEDULER, Pod, PodSpec, PodStatus
+
+Key = tuple[str, str]
+"""Namespace and name; the namespace is empty for what has none."""
+
+ADDED: Final = "ADDED"
+MODIFIED: Final = "MODIFIED"
+DELETED: Final = "DELETED"
+_CHANGES: Final = frozenset({ADDED, MODIFIED, DELETED})
+
+_INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
+_NO_ANNOTATIONS: Final[dict[str, str]] = {}
+
+V = TypeVar("V")
+
+
+@dataclass(slots=True)
+class Change(Generic[T]):
+    """An object came, changed or went. Its ``malformed`` tells whether it is a husk."""
+
+    type: str
+    object: T
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """A change of an object that cannot be read, and of whose kind no husk is of use.
+
+    Args:
+        type: What happened to it; empty in a list.
+        key: Whose change it is; two empty texts where not even that can be read.
+        version: The resource version, empty where it cannot be read.
+        problem: The field and what is wrong with it.
+    """
+
+    type: str
+    key: Key
+    version: str
+    problem: str
+
+
+@dataclass(frozen=True, slots=True)
+class Bookmark:
+    """Everything up to *version* was told; *initial_end* marks the end of a streaming list."""
+
+    version: str
+    initial_end: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """The server ends the watch because of an error."""
+
+    code: int
+    message: str
+
+
+Event = Change[T] | Unreadable | Bookmark | Failure
+
+
+class Page(msgspec.Struct):
+    """A part of a list; *items* are left for later, so that no page holds up the event loop."""
+
+    class Meta(msgspec.Struct, rename="camel"):
+        """Where the list stands; *continue_* asks for the next page."""
+
+        resource_version: str = ""
+        continue_: str = msgspec.field(default="", name="continue")
+
+    metadata: Meta = Meta()
+    items: tuple[msgspec.Raw, ...] | None = None
+
+
+class _Event(msgspec.Struct, Generic[V], gc=False):
+    type: str
+    object: V
+
+
+class _Status(msgspec.Struct):
+    code: int = 0
+    message: str = ""
+
+
+class _Named(msgspec.Struct):
+    metadata: ObjectMeta = ObjectMeta()
+
+
+class _Parts(msgspec.Struct):
+    """An object whose parts are read one by one."""
+
+    metadata: msgspec.Raw = msgspec.Raw(b"{}")
+    spec: msgspec.Raw = msgspec.Raw(b"{}")
+    status: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+class _BareMeta(Struct, frozen=True):
+    """Identity alone: what is left where labels or owners cannot be read."""
+
+    name: str
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+
+
+class _BarePodSpec(Struct, frozen=True):
+    node_name: str = ""
+    scheduler_name: str = DEFAULT_SCHEDULER
+
+
+class _BarePodStatus(Struct, frozen=True):
+    phase: str = ""
+    nominated_node_name: str = ""
+
+
+_decode_page = msgspec.json.Decoder(Page).decode
+_decode_raw_event = msgspec.json.Decoder(_Event[msgspec.Raw]).decode
+_decode_status = msgspec.json.Decoder(_Status).decode
+_decode_named = msgspec.json.Decoder(_Named).decode
+_decode_parts = msgspec.json.Decoder(_Parts).decode
+
+
+class Decoder(Generic[T]):
+    """Reads the events and list items of one watched resource."""
+
+    def __init__(self, watched: Watched[T]) -> None:
+        self._watched = watched
+        self._decode_object = msgspec.json.Decoder(watched.kind).decode
+        self._decode_event = msgspec.json.Decoder(
+            _Event[watched.kind]  # type: ignore[name-defined] # the kind is known at run time
+        ).decode
+
+    def event(self, line: bytes) -> Event[T]:
+        """Read one line of a watch."""
+        try:
+            event: _Event[T] = self._decode_event(line)
+        except msgspec.DecodeError:
+            return self._unusual(line)
+        if event.type not in _CHANGES:
+            return self._unusual(line)
+        try:
+            self._check(event.object)
+        except MalformedObject:
+            return self._unusual(line)
+        self._trim(event.object)
+        return Change(event.type, event.object)
+
+    def page(self, body: bytes) -> Page:
+        """Split a page of a list into its items.
+
+        Raises:
+            Unreachable: If it is no list: something between us and the API server has answered.
+        """
+        try:
+            return _decode_page(body)
+        except msgspec.DecodeError as problem:
+            raise Unreachable(
+                f"{self._watched.path}: the answer is no list: {problem}"
+            ) from problem
+
+    def item(self, raw: msgspec.Raw) -> T | Unreadable:
+        """Read one item of a list."""
+        try:
+            found = self._decode_object(raw)
+            self._check(found)
+        except (msgspec.DecodeError, MalformedObject):
+            return self._patiently(raw, "")
+        self._trim(found)
+        return found
+
+    def _unusual(self, line: bytes) -> Event[T]:
+        """Read what is no change, or a change that cannot be read at once."""
+        try:
+            event = _decode_raw_event(line)
+            if event.type == "BOOKMARK":
+                return _bookmark(event.object)
+            if event.type == "ERROR":
+                return _failure(event.object)
+        except msgspec.DecodeError as problem:
+            return Unreadable("", ("", ""), "", f"not a watch event: {problem}")
+        found = self._patiently(event.object, event.type)
+        return found if isinstance(found, Unreadable) else Change(event.type, found)
+
+    def _patiently(self, raw: msgspec.Raw, type_: str) -> T | Unreadable:
+        """Read an object with nulls, or else what is left of a malformed one."""
+        try:
+            content = msgspec.json.encode(_without_nulls(msgspec.json.decode(raw)))
+            found = self._decode_object(content)
+            self._check(found)
+        except MalformedObject as malformed:
+            return self._left_of(content, type_, str(malformed))
+        except msgspec.ValidationError as invalid:
+            return self._left_of(content, type_, _in_our_words(invalid))
+        except msgspec.DecodeError as broken:
+            return Unreadable(type_, ("", ""), "", f"object: not JSON: {broken}")
+        self._trim(found)
+        return found
+
+    def _left_of(self, content: bytes, type_: str, problem: str) -> T | Unreadable:
+        try:
+            parts = _decode_parts(content)
+            metadata = _metadata(parts.metadata)
+            husk = _HUSKS.get(self._watched.kind)
+            if husk is not None and metadata.name:
+                found: T = husk(parts, metadata, problem)
+                return found
+        except msgspec.DecodeError:
+            return Unreadable(type_, ("", ""), "", problem)
+        key = (metadata.namespace, metadata.name)
+        return Unreadable(type_, key, metadata.resource_version, problem)
+
+    def _check(self, found: T) -> None:
+        if not found.metadata.name:
+            raise MalformedObject("metadata.name", "an object without a name")
+        self._watched.check(found)
+
+    def _trim(self, found: T) -> None:
+        """Drop the annotations; the object is ours alone until it is told."""
+        if not self._watched.annotations:
+            msgspec.structs.force_setattr(found.metadata, "annotations", _NO_ANNOTATIONS)
+
+
+def key_of(found: T) -> Key:
+    """Return namespace and name of *found*."""
+    return (found.metadata.namespace, found.metadata.name)
+
+
+def _bookmark(raw: msgspec.Raw) -> Bookmark:
+    metadata = _decode_named(raw).metadata
+    return Bookmark(
+        metadata.resource_version, metadata.annotations.get(_INITIAL_EVENTS_END) == "true"
+    )
+
+
+def _failure(raw: msgspec.Raw) -> Failure:
+    status = _decode_status(raw)
+    return Failure(status.code, status.message)
+
+
+def _without_nulls(value: Any) -> Any:
+    """Drop the fields that are null, all the way down."""
+    if isinstance(value, dict):
+        return {key: _without_nulls(inner) for key, inner in value.items() if inner is not None}
+    if isinstance(value, list):
+        return [_without_nulls(inner) for inner in value]
+    return value
+
+
+def _in_our_words(invalid: msgspec.ValidationError) -> str:
+    """Put the path first, as in ``spec.priority: Expected `int`, got `str```."""
+    problem, _, place = str(invalid).partition(" - at ")
+    field = place.strip("`").removeprefix("key in ").strip("`").removeprefix("$").removeprefix(".")
+    return f"{field or 'object'}: {problem}"
+
+
+def _metadata(raw: msgspec.Raw) -> ObjectMeta:
+    """Read all of the metadata, or else identity alone."""
+    try:
+        metadata = msgspec.json.decode(raw, type=ObjectMeta)
+    except msgspec.ValidationError:
+        bare = msgspec.json.decode(raw, type=_BareMeta)
+        return ObjectMeta(**msgspec.structs.asdict(bare))
+    return msgspec.structs.replace(metadata, annotations=_NO_ANNOTATIONS)
+
+
+def _pod_husk(parts: _Parts, metadata: ObjectMeta, problem: str) -> Pod:
+    """Keep who the pod is, where it is and whose."""
+    spec = msgspec.json.decode(parts.spec, type=_BarePodSpec)
+    return Pod(
+        metadata=metadata,
+        spec=PodSpec(node_name=spec.node_name, scheduler_name=spec.scheduler_name),
+        status=_pod_status(parts.status),
+        malformed=problem,
+    )
+
+
+def _pod_status(raw: msgspec.Raw) -> PodStatus:
+    try:
+        status = msgspec.json.decode(raw, type=_BarePodStatus)
+    except msgspec.ValidationError:
+        return PodStatus()
+    return PodStatus(phase=status.phase, nominated_node_name=status.nominated_node_name)
+
+
+def _node_husk(_: _Parts, metadata: ObjectMeta, problem: str) -> Node:
+    """Keep who the node is; it is closed in any case."""
+    return Node(metadata=metadata, malformed=problem)
+
+
+_HUSKS: Final[Mapping[type, Callable[[_Parts, ObjectMeta, str], Any]]] = {
+    Pod: _pod_husk,
+    Node: _node_husk,
+}
+"""Of which kinds a malformed object is told, and what is left of it."""

@@ -1,0 +1,449 @@
+"""Reflectors: a resource on the API server, told as facts.
+
+A reflector is always in one of two states. It *lists*, by a stream or by pages, until it knows
+everything; then it *follows* the watch from there. Whatever happens sends it to one of the two:
+
+==================================  ===========================================================
+what happens                        what follows
+==================================  ===========================================================
+the list is complete                follow; the first time, ``Listed`` is told
+the server ends the watch           follow from the last version, at once
+the connection breaks or is silent  follow from the last version (or list anew), after a pause
+the history is compacted (410)      list, and tell the difference as facts
+the server knows no streaming list  list by pages, from now on
+the server asks for patience (429)  the same again, after the pause it asks for
+permission is missing (401, 403)    the same again, after a pause, for as long as it takes
+==================================  ===========================================================
+"""
+
+import asyncio
+import random
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Final, Generic, Protocol
+
+import msgspec
+
+from scheduler.errors import (
+    ApiError,
+    Forbidden,
+    Gone,
+    NotFound,
+    Rejected,
+    Throttled,
+    Unauthorized,
+    Unreachable,
+)
+from scheduler.kube.decode import (
+    DELETED,
+    Bookmark,
+    Change,
+    Decoder,
+    Event,
+    Failure,
+    Key,
+    Unreadable,
+    key_of,
+)
+from scheduler.kube.watched import T, Watched
+from scheduler.model.fact import Added, Deleted, Fact, Listed, Resource, Updated
+from scheduler.model.meta import differs
+
+PAGE_OBJECTS: Final = 500
+# A few milliseconds of work; then the event loop may serve somebody else.
+SLICE_OBJECTS: Final = 200
+# A watch shorter than this, with nothing in it, is a failure in disguise: following at once would
+# spin.
+SHORTEST_WATCH_SECONDS: Final = 1.0
+
+
+class ReflectorClient(Protocol):
+    """What a reflector asks of a client."""
+
+    async def get(self, path: str, params: Mapping[str, str] | None = None) -> bytes:
+        """Read what is at *path*."""
+
+    def watch(
+        self, path: str, params: Mapping[str, str], *, silence_seconds: float
+    ) -> AsyncGenerator[bytes]:
+        """Yield the lines of a watch."""
+
+
+class WatchObserver(Protocol):
+    """Hears what reflectors go through."""
+
+    def watch_started(self, resource: Resource) -> None:
+        """A watch was asked for."""
+
+    def watch_restarted(self, resource: Resource, why: str) -> None:
+        """A watch or list broke off and will be tried again."""
+
+    def watch_denied(self, resource: Resource, why: str) -> None:
+        """Permission is missing: told once, however often it is tried again."""
+
+    def list_done(self, resource: Resource, objects: int, seconds: float) -> None:
+        """Everything there is was told."""
+
+    def object_malformed(self, resource: Resource, key: str, problem: str) -> None:
+        """An object cannot be read: its husk is told, or else its last good version stays."""
+
+
+class SilentWatches:
+    """Hears and says nothing."""
+
+    def watch_started(self, resource: Resource) -> None:
+        """Say nothing."""
+
+    def watch_restarted(self, resource: Resource, why: str) -> None:
+        """Say nothing."""
+
+    def watch_denied(self, resource: Resource, why: str) -> None:
+        """Say nothing."""
+
+    def list_done(self, resource: Resource, objects: int, seconds: float) -> None:
+        """Say nothing."""
+
+    def object_malformed(self, resource: Resource, key: str, problem: str) -> None:
+        """Say nothing."""
+
+
+SILENT_WATCHES: Final = SilentWatches()
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long a reflector waits, in seconds.
+
+    Args:
+        backoff_initial: After the first failure in a row; each further one doubles it.
+        backoff_maximum: Where doubling ends.
+        silence: After this time without a byte a watch is taken for dead. Bookmarks come every
+            minute.
+        watch_minimum: The server is asked to end a watch after this time at the earliest, so that
+            watches spread over its replicas again after one of them was away.
+        watch_maximum: And at this time at the latest.
+    """
+
+    backoff_initial: float = 0.8
+    backoff_maximum: float = 30.0
+    silence: float = 90.0
+    watch_minimum: float = 300.0
+    watch_maximum: float = 600.0
+
+
+class Reflector(Generic[T]):
+    """Tells everything that happens to one resource, in order, as facts.
+
+    Args:
+        client: Where to ask.
+        watched: What to ask for.
+        sink: Takes the facts; must not block.
+        observer: Hears of restarts and malformed objects.
+        patience: How long to wait.
+        clock: A monotonic clock in seconds.
+        sleep: How to wait.
+        rng: Jitter, so that a thousand clients do not return at the same moment.
+    """
+
+    def __init__(
+        self,
+        client: ReflectorClient,
+        watched: Watched[T],
+        sink: Callable[[Fact], None],
+        *,
+        observer: WatchObserver = SILENT_WATCHES,
+        patience: Patience = Patience(),
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        rng: random.Random | None = None,
+    ) -> None:
+        self.store: dict[Key, T] = {}
+        self._client = client
+        self._watched = watched
+        self._resource = watched.resource
+        self._decoder = Decoder(watched)
+        self._sink = sink
+        self._observer = observer
+        self._patience = patience
+        self._clock = clock
+        self._sleep = sleep
+        self._rng = rng or random.Random()  # noqa: S311 - jitter
+        self._version = ""
+        self._listed = False
+        self._streaming = True
+        self._denied = False
+        self._failures = 0
+
+    @property
+    def listed(self) -> bool:
+        """Whether everything that existed at the start has been told."""
+        return self._listed
+
+    async def run(self) -> None:
+        """List and follow until cancelled."""
+        while True:
+            try:
+                await (self._follow() if self._version else self._list())
+            except ApiError as problem:
+                await self._recover(problem)
+
+    async def _list(self) -> None:
+        if self._streaming:
+            await self._list_by_stream()
+        else:
+            await self._list_by_pages()
+
+    async def _recover(self, problem: ApiError) -> None:
+        """Decide what follows *problem*, and wait as long as it takes."""
+        match problem:
+            case Rejected() if self._streaming and not self._version:
+                # The server knows no streaming lists, or does not let us have them.
+                self._streaming = False
+                return
+            case Forbidden() | Unauthorized() | NotFound():
+                self._deny(problem)
+            case _:
+                self._observer.watch_restarted(self._resource, str(problem))
+        pause = self._pause(problem)
+        if isinstance(problem, Gone):
+            self._version = ""
+            # Compaction is no fault of the server: only a second one in a row has to wait.
+            if self._failures == 1:
+                return
+        await self._sleep(pause)
+
+    def _deny(self, problem: ApiError) -> None:
+        if self._denied:
+            return
+        self._denied = True
+        self._observer.watch_denied(self._resource, str(problem))
+        if self._watched.optional:
+            self._tell_listed()
+
+    def _pause(self, problem: ApiError) -> float:
+        """Return the next of the growing, jittered pauses, or more if the server asks."""
+        exponential = self._patience.backoff_initial * 2.0 ** min(self._failures, 30)
+        self._failures += 1
+        pause = min(exponential, self._patience.backoff_maximum) * self._rng.uniform(1.0, 1.5)
+        return max(pause, problem.retry_after_seconds) if isinstance(problem, Throttled) else pause
+
+    def _succeed(self) -> None:
+        self._failures = 0
+        self._denied = False
+
+    async def _list_by_stream(self) -> None:
+        """Ask for everything as a stream of events, and stay for what follows."""
+        params = {
+            "sendInitialEvents": "true",
+            "resourceVersionMatch": "NotOlderThan",
+            "resourceVersion": "",
+        }
+        listing = self._new_listing()
+        async with aclosing(self._watch(params)) as lines:
+            async for line in lines:
+                event = self._decoder.event(line)
+                if isinstance(event, Bookmark) and event.initial_end:
+                    await self._complete(listing, event.version)
+                    break
+                self._collect(listing, event)
+            else:
+                # A server that has never heard of streaming lists ignores the wish and never marks
+                # the end.
+                self._streaming = False
+                raise Unreachable(f"{self._watched.path}: the streaming list had no end")
+            async for line in lines:
+                self._take(self._decoder.event(line))
+
+    async def _list_by_pages(self) -> None:
+        """Ask for everything, page by page, as of one moment."""
+        # No resourceVersion: with 0 the server would answer from its cache, whole and at once,
+        # whatever the limit.
+        params = {**self._watched.params, "limit": str(PAGE_OBJECTS)}
+        listing = self._new_listing()
+        version = ""
+        while True:
+            page = self._decoder.page(await self._client.get(self._watched.path, params))
+            version = version or page.metadata.resource_version
+            for index, raw in enumerate(page.items or (), start=1):
+                found = self._decoder.item(raw)
+                event: Event[T] = found if isinstance(found, Unreadable) else Change("ADDED", found)
+                self._collect(listing, event)
+                if index % SLICE_OBJECTS == 0:
+                    await asyncio.sleep(0)
+            if not page.metadata.continue_:
+                break
+            params["continue"] = page.metadata.continue_
+        await self._complete(listing, version)
+
+    async def _follow(self) -> None:
+        """Take what happens after the last version, until the server ends the watch."""
+        started, lines_seen = self._clock(), 0
+        async with aclosing(self._watch({"resourceVersion": self._version})) as lines:
+            async for line in lines:
+                lines_seen += 1
+                self._take(self._decoder.event(line))
+        if not lines_seen and self._clock() - started < SHORTEST_WATCH_SECONDS:
+            raise Unreachable(f"{self._watched.path}: the watch ended as soon as it began")
+        self._succeed()
+
+    def _watch(self, params: Mapping[str, str]) -> AsyncGenerator[bytes]:
+        self._observer.watch_started(self._resource)
+        seconds = self._rng.uniform(self._patience.watch_minimum, self._patience.watch_maximum)
+        asked = {
+            **self._watched.params,
+            **params,
+            "allowWatchBookmarks": "true",
+            "timeoutSeconds": str(round(seconds)),
+        }
+        return self._client.watch(self._watched.path, asked, silence_seconds=self._patience.silence)
+
+    def _take(self, event: Event[T]) -> None:
+        """Tell what happened, and remember how far we are."""
+        match event:
+            case Change():
+                self._apply(event)
+                self._version = event.object.metadata.resource_version or self._version
+            case Bookmark():
+                self._version = event.version or self._version
+            case Unreadable():
+                self._report(event)
+                self._version = event.version or self._version
+            case Failure():
+                if self._failures:  # the same place fails again: go around it
+                    self._version = ""
+                raise _error(self._watched.path, event)
+        self._succeed()
+
+    def _collect(self, listing: "_Listing[T]", event: Event[T]) -> None:
+        """Take a part of a list: tell it at once the first time, stage it later on."""
+        match event:
+            case Change() if listing.staged is None:
+                self._apply(event)
+            case Change():
+                listing.stage(event)
+            case Unreadable():
+                listing.keep(event, self.store)
+                self._report(event)
+            case Failure():
+                raise _error(self._watched.path, event)
+            case Bookmark():
+                pass
+
+    async def _complete(self, listing: "_Listing[T]", version: str) -> None:
+        """Tell how the list differs from what was told before, in slices."""
+        if listing.staged is not None:
+            await self._settle(listing.staged)
+        self._version = version
+        self._succeed()
+        self._observer.list_done(
+            self._resource, len(self.store), self._clock() - listing.started_at
+        )
+        self._tell_listed()
+
+    async def _settle(self, staged: dict[Key, T]) -> None:
+        # Arrivals first: in between the reader may see a node too full, and never one too empty.
+        for index, (key, found) in enumerate(staged.items(), start=1):
+            self._put(key, found)
+            if index % SLICE_OBJECTS == 0:
+                await asyncio.sleep(0)
+        for index, key in enumerate(self.store.keys() - staged.keys(), start=1):
+            self._remove(key, seen=False)
+            if index % SLICE_OBJECTS == 0:
+                await asyncio.sleep(0)
+
+    def _apply(self, change: Change[T]) -> None:
+        key = key_of(change.object)
+        if change.type == DELETED:
+            self._remove(key, seen=True)
+        else:
+            self._put(key, change.object)
+
+    def _put(self, key: Key, new: T) -> None:
+        """Tell how *new* differs from what was told last, if it does."""
+        old = self.store.get(key)
+        if old is not None and old.metadata.uid != new.metadata.uid:
+            # Another object of the same name: the end of the first one was missed.
+            self._remove(key, seen=False)
+            old = None
+        if old is None:
+            self.store[key] = new
+            self._report_husk(key, new)
+            self._sink(Added(self._resource, new))
+        elif equal(old, new):
+            # A heartbeat. The new version shares all its parts with the old one, which readers
+            # still hold.
+            self.store[key] = msgspec.structs.replace(old, metadata=new.metadata)
+        else:
+            self.store[key] = new
+            if getattr(old, "malformed", "") != getattr(new, "malformed", ""):
+                self._report_husk(key, new)
+            self._sink(Updated(self._resource, old, new))
+
+    def _remove(self, key: Key, *, seen: bool) -> None:
+        old = self.store.pop(key, None)
+        if old is not None:
+            self._sink(Deleted(self._resource, old, seen))
+
+    def _report(self, event: Unreadable) -> None:
+        """Leave the last good version in place; but what is deleted is gone, readable or not."""
+        if event.type == DELETED:
+            self._remove(event.key, seen=True)
+        self._observer.object_malformed(self._resource, _spell(event.key), event.problem)
+
+    def _report_husk(self, key: Key, new: T) -> None:
+        if problem := getattr(new, "malformed", ""):
+            self._observer.object_malformed(self._resource, _spell(key), problem)
+
+    def _tell_listed(self) -> None:
+        if not self._listed:
+            self._listed = True
+            self._sink(Listed(self._resource))
+
+    def _new_listing(self) -> "_Listing[T]":
+        return _Listing(self._clock(), {} if self.store else None)
+
+
+class _Listing(Generic[T]):
+    """A list on its way; *staged* is None where nothing was told yet, so that all is new."""
+
+    def __init__(self, started_at: float, staged: dict[Key, T] | None) -> None:
+        self.started_at = started_at
+        self.staged = staged
+
+    def stage(self, change: Change[T]) -> None:
+        assert self.staged is not None, "staging needs a stage"
+        key = key_of(change.object)
+        if change.type == DELETED:
+            self.staged.pop(key, None)
+        else:
+            self.staged[key] = change.object
+
+    def keep(self, event: Unreadable, store: Mapping[Key, T]) -> None:
+        """Let the last good version of an unreadable object stay."""
+        if self.staged is not None and event.type != DELETED and event.key in store:
+            self.staged[event.key] = store[event.key]
+
+
+def equal(old: T, new: T) -> bool:
+    """Tell whether *new* says nothing new: all we read is the same, except for the version."""
+    return all(
+        getattr(old, name) == getattr(new, name)
+        for name in old.__struct_fields__
+        if name != "metadata"
+    ) and not differs(old.metadata, new.metadata)
+
+
+def _error(path: str, failure: Failure) -> ApiError:
+    """Return the error that ends a watch."""
+    message = f"WATCH {path}: {failure.code}: {failure.message}"
+    if failure.code == 410:
+        return Gone(message, status=410, reason="Expired")
+    if failure.code == 429:
+        return Throttled(message)
+    return Unreachable(message, status=failure.code)
+
+
+def _spell(key: Key) -> str:
+    return "/".join(filter(None, key))

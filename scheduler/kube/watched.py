@@ -1,0 +1,168 @@
+"""What is watched: one row for each resource.
+
+To watch another kind, give it a struct in scheduler.model, a name in Resource and a row here.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final, Generic, TypeVar
+
+from scheduler.model.affinity import PodAffinity
+from scheduler.model.fact import KubeObject, Resource
+from scheduler.model.node import Node
+from scheduler.model.objects import (
+    Namespace,
+    PodDisruptionBudget,
+    PriorityClass,
+    ReplicaSet,
+    ReplicationController,
+    Service,
+    StatefulSet,
+)
+from scheduler.model.pod import Pod
+from scheduler.model.selectors import compile_selector
+
+T = TypeVar("T", bound=KubeObject)
+
+
+def _unchecked(_: KubeObject) -> None:
+    """Find nothing: decoding has read everything already."""
+
+
+@dataclass(frozen=True, slots=True)
+class Watched(Generic[T]):
+    """A resource, and how its objects are read.
+
+    Args:
+        resource: The name in facts.
+        path: Where the API server lists it, in all namespaces.
+        kind: The struct that holds one object.
+        check: Reads what decoding left unread; raises MalformedObject.
+        field_selector: Which objects are wanted.
+        optional: We can live without it where the server has no such resource or forbids it.
+        annotations: Whether annotations are kept: they are large, and only some plugins read them.
+    """
+
+    resource: Resource
+    path: str
+    kind: type[T]
+    check: Callable[[T], None] = _unchecked
+    field_selector: str = ""
+    optional: bool = False
+    annotations: bool = False
+
+    @property
+    def params(self) -> Mapping[str, str]:
+        """The query parameters that select its objects."""
+        return {"fieldSelector": self.field_selector} if self.field_selector else {}
+
+    def with_annotations(self) -> "Watched[T]":
+        """Return this row, for a plugin that reads annotations."""
+        return replace(self, annotations=True)
+
+
+def check_pod(pod: Pod) -> None:
+    """Read all quantities and label selectors of *pod*.
+
+    Raises:
+        MalformedObject: If one cannot be read.
+    """
+    pod.check()
+    for index, constraint in enumerate(pod.spec.topology_spread_constraints):
+        compile_selector(
+            constraint.label_selector, f"spec.topologySpreadConstraints[{index}].labelSelector"
+        )
+    if pod.spec.affinity is not None:
+        _check_terms(pod.spec.affinity.pod_affinity, "spec.affinity.podAffinity")
+        _check_terms(pod.spec.affinity.pod_anti_affinity, "spec.affinity.podAntiAffinity")
+
+
+def _check_terms(affinity: PodAffinity | None, field: str) -> None:
+    if affinity is None:
+        return
+    required = "requiredDuringSchedulingIgnoredDuringExecution"
+    preferred = "preferredDuringSchedulingIgnoredDuringExecution"
+    terms = [
+        (f"{required}[{index}]", term)
+        for index, term in enumerate(affinity.required_during_scheduling_ignored_during_execution)
+    ]
+    terms += [
+        (f"{preferred}[{index}].podAffinityTerm", weighted.pod_affinity_term)
+        for index, weighted in enumerate(
+            affinity.preferred_during_scheduling_ignored_during_execution
+        )
+    ]
+    for path, term in terms:
+        compile_selector(term.label_selector, f"{field}.{path}.labelSelector")
+        compile_selector(term.namespace_selector, f"{field}.{path}.namespaceSelector")
+
+
+def _check_selector(workload: ReplicaSet | StatefulSet | PodDisruptionBudget) -> None:
+    compile_selector(workload.spec.selector, "spec.selector")
+
+
+PODS: Final = Watched(
+    Resource.POD,
+    "/api/v1/pods",
+    Pod,
+    check=check_pod,
+    field_selector="status.phase!=Succeeded,status.phase!=Failed",
+)
+# The watch above turns a kubelet's rejection into the deletion of the object as it was before; only
+# this one tells why.
+FAILED_PODS: Final = Watched(
+    Resource.FAILED_POD,
+    "/api/v1/pods",
+    Pod,
+    check=check_pod,
+    field_selector="status.phase=Failed",
+)
+NODES: Final = Watched(Resource.NODE, "/api/v1/nodes", Node, check=Node.check)
+NAMESPACES: Final = Watched(Resource.NAMESPACE, "/api/v1/namespaces", Namespace)
+SERVICES: Final = Watched(Resource.SERVICE, "/api/v1/services", Service, optional=True)
+REPLICATION_CONTROLLERS: Final = Watched(
+    Resource.REPLICATION_CONTROLLER,
+    "/api/v1/replicationcontrollers",
+    ReplicationController,
+    optional=True,
+)
+REPLICA_SETS: Final = Watched(
+    Resource.REPLICA_SET,
+    "/apis/apps/v1/replicasets",
+    ReplicaSet,
+    check=_check_selector,
+    optional=True,
+)
+STATEFUL_SETS: Final = Watched(
+    Resource.STATEFUL_SET,
+    "/apis/apps/v1/statefulsets",
+    StatefulSet,
+    check=_check_selector,
+    optional=True,
+)
+PRIORITY_CLASSES: Final = Watched(
+    Resource.PRIORITY_CLASS, "/apis/scheduling.k8s.io/v1/priorityclasses", PriorityClass
+)
+POD_DISRUPTION_BUDGETS: Final = Watched(
+    Resource.POD_DISRUPTION_BUDGET,
+    "/apis/policy/v1/poddisruptionbudgets",
+    PodDisruptionBudget,
+    check=_check_selector,
+)
+
+WATCHED: Final[Mapping[Resource, Watched[Any]]] = {
+    row.resource: row
+    for row in (
+        PODS,
+        FAILED_PODS,
+        NODES,
+        NAMESPACES,
+        SERVICES,
+        REPLICATION_CONTROLLERS,
+        REPLICA_SETS,
+        STATEFUL_SETS,
+        PRIORITY_CLASSES,
+        POD_DISRUPTION_BUDGETS,
+    )
+}
+"""Every resource that can be watched, by its name in facts."""
