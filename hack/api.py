@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import http.client
 import json
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 from urllib.parse import urlencode, urlsplit
 
 import aiohttp
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
     from pathlib import Path
     from types import TracebackType
+
+_T = TypeVar("_T")
 
 Json = dict[str, Any]
 
@@ -66,10 +68,7 @@ def request_text(
     timeout_seconds: float = 30.0,
 ) -> tuple[int, str]:
     """Ask once; return status and body, whatever they are."""
-    host = urlsplit(access.url)
-    connection = http.client.HTTPSConnection(
-        host.hostname or "", host.port, context=access.context, timeout=timeout_seconds
-    )
+    connection = _connection(access, timeout_seconds)
     try:
         content = None if body is None else json.dumps(body)
         headers = {**access.headers, "Content-Type": content_type, "Accept": "*/*"}
@@ -78,6 +77,16 @@ def request_text(
         return response.status, response.read().decode()
     finally:
         connection.close()
+
+
+def _connection(access: Access, timeout_seconds: float) -> http.client.HTTPConnection:
+    url = urlsplit(access.url)
+    host = url.hostname or ""
+    if access.context is None:
+        return http.client.HTTPConnection(host, url.port, timeout=timeout_seconds)
+    return http.client.HTTPSConnection(
+        host, url.port, context=access.context, timeout=timeout_seconds
+    )
 
 
 class AsyncApi:
@@ -91,7 +100,7 @@ class AsyncApi:
     async def __aenter__(self) -> Self:
         # Watches hold connections of their own, so the pool itself is unlimited and `gather`
         # bounds what is in flight.
-        connector = aiohttp.TCPConnector(ssl=self._access.context, limit=0)
+        connector = aiohttp.TCPConnector(ssl=self._access.context or True, limit=0)
         self._session = aiohttp.ClientSession(
             self._access.url,
             connector=connector,
@@ -134,7 +143,7 @@ class AsyncApi:
             async for line in response.content:
                 yield json.loads(line)
 
-    async def gather[T](self, act: Callable[[T], Awaitable[None]], items: Iterable[T]) -> None:
+    async def gather(self, act: Callable[[_T], Awaitable[None]], items: Iterable[_T]) -> None:
         """Act on every item, as many at a time as there are connections."""
         waiting = iter(items)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import ipaddress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -100,7 +100,7 @@ def write_secret(path: Path, content: bytes) -> None:
 def _builder(
     subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey
 ) -> x509.CertificateBuilder:
-    now = datetime.datetime.now(datetime.UTC)
+    now = dt.datetime.now(dt.UTC)
     return (
         x509.CertificateBuilder()
         .subject_name(subject)
@@ -108,8 +108,8 @@ def _builder(
         .public_key(key)
         .serial_number(x509.random_serial_number())
         # An hour back, for clocks that are being corrected.
-        .not_valid_before(now - datetime.timedelta(hours=1))
-        .not_valid_after(now + datetime.timedelta(days=1))
+        .not_valid_before(now - dt.timedelta(hours=1))
+        .not_valid_after(now + dt.timedelta(days=1))
     )
 
 

@@ -5,8 +5,8 @@ plain SIGTERM, even SIGKILL), the kernel closes that end; the read below returns
 is ended. This works alike on Linux and macOS, needs no process ids that may be stale, and leaves no
 gap between starting a child and registering it: a child is born into the group.
 
-A parent-death signal (Linux's prctl) would not do: it fires when the *thread* that started the child
-ends, and it knows neither macOS nor temporary directories.
+A parent-death signal (Linux's prctl) would not do: it fires when the *thread* that started the
+child ends, and it knows neither macOS nor temporary directories.
 """
 
 from __future__ import annotations

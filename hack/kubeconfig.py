@@ -27,7 +27,7 @@ class Access:
     """Where an API server is and how to be let in."""
 
     url: str
-    context: ssl.SSLContext
+    context: ssl.SSLContext | None  # none for plain http
     headers: dict[str, str]
 
 

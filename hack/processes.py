@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    import signal
     from collections.abc import Callable, Mapping, Sequence
 
 _GUARDIAN: Final = Path(__file__).with_name("guardian.py")
