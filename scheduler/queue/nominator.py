@@ -1,0 +1,102 @@
+"""Pods for which room is being made on a node.
+
+While victims leave, the node looks free to everybody. A nominated pod therefore counts as if it
+were there already, for pods of no higher priority. Nominations come from our own preemption and
+from others, who write ``status.nominatedNodeName``; pods of other schedulers can be told as well, since
+nothing here asks whether a pod is queued.
+"""
+
+from scheduler.framework.decision import KEEP, Clear, Keep, NominationOrder, SetTo
+from scheduler.model.meta import PodUid
+from scheduler.model.pod import Pod
+
+
+class Nominator:
+    """Which pods are nominated to which node.
+
+    Each nomination holds the whole pod. (Upstream looks the pod up in its queue, and while it is in
+    flight counts it with neither requests nor priority.)
+    """
+
+    def __init__(self) -> None:
+        self._node_of: dict[PodUid, str] = {}
+        self._by_node: dict[str, dict[PodUid, Pod]] = {}
+        self._generation = 0
+
+    def __len__(self) -> int:
+        return len(self._node_of)
+
+    @property
+    def generation(self) -> int:
+        """A number that grows with every change, for whoever keeps what follows from it."""
+        return self._generation
+
+    def node_of(self, uid: PodUid) -> str:
+        """Return the node that a pod is nominated to; empty where it is not."""
+        return self._node_of.get(uid, "")
+
+    def for_node(self, node: str) -> tuple[Pod, ...]:
+        """Return the pods nominated to *node*, the earliest first."""
+        return tuple(self._by_node.get(node, {}).values())
+
+    def by_node(self) -> dict[str, tuple[Pod, ...]]:
+        """Return all nominated pods by their nodes."""
+        return {node: tuple(pods.values()) for node, pods in self._by_node.items()}
+
+    def add(self, pod: Pod, order: NominationOrder = KEEP) -> None:
+        """Nominate *pod* as *order* says: to what its status says, to a node, or no more.
+
+        A pod that is bound is not nominated, whatever the order.
+        """
+        self.delete(pod.uid)
+        node = "" if pod.node_name else _node(pod, order)
+        if node:
+            self._node_of[pod.uid] = node
+            self._by_node.setdefault(node, {})[pod.uid] = pod
+            self._generation += 1
+
+    def update(self, old: Pod, new: Pod) -> None:
+        """Follow an update of a pod.
+
+        Where neither version's status names a node, a nomination of ours is on its way to the API
+        server and stays.
+        """
+        if old.nominated_node or new.nominated_node or new.node_name:
+            self.add(new)
+        else:
+            self.refresh(new)
+
+    def refresh(self, pod: Pod) -> None:
+        """Take a newer version of a nominated pod; its node stays."""
+        if node := self._node_of.get(pod.uid):
+            self._by_node[node][pod.uid] = pod
+            self._generation += 1
+
+    def delete(self, uid: PodUid) -> None:
+        """Withdraw a pod's nomination, if it has one."""
+        node = self._node_of.pop(uid, None)
+        if node is not None:
+            pods = self._by_node[node]
+            del pods[uid]
+            if not pods:
+                del self._by_node[node]
+            self._generation += 1
+
+    def check_invariants(self) -> None:
+        """Raise AssertionError where the two ways of looking at nominations differ."""
+        listed = {uid: node for node, pods in self._by_node.items() for uid in pods}
+        assert listed == self._node_of, f"{listed} differs from {self._node_of}"
+        for pods in self._by_node.values():
+            assert pods, "a node without nominations is kept"
+            bound = [pod.key for pod in pods.values() if pod.node_name]
+            assert not bound, f"nominated although bound: {bound}"
+
+
+def _node(pod: Pod, order: NominationOrder) -> str:
+    match order:
+        case Keep():
+            return pod.nominated_node
+        case Clear():
+            return ""
+        case SetTo(node):
+            return node

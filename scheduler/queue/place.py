@@ -1,0 +1,75 @@
+"""Where a pod can be, and which moves exist.
+
+The table is the queue's state machine: whatever is not in it does not happen, and every move
+asserts so. A pod that is in no place (None) is unknown to the queue or on its way to a node.
+"""
+
+from enum import StrEnum
+from typing import Final
+
+
+class Place(StrEnum):
+    """Where a pod is."""
+
+    ACTIVE = "active"
+    BACKOFF = "backoff"
+    UNSCHEDULABLE = "unschedulable"
+    GATED = "gated"
+    IN_FLIGHT = "in flight"
+
+
+class Cause(StrEnum):
+    """What can move a pod."""
+
+    ADDED = "added"
+    UPDATED = "updated"
+    DELETED = "deleted"
+    POPPED = "popped"
+    PARKED = "parked"
+    DONE = "done"
+    CHANGED = "changed"
+    ACTIVATED = "activated"
+    BACKED_OFF = "backed off"
+    TIMED_OUT = "timed out"
+    RELOADED = "reloaded"
+
+
+_ACTIVE, _BACKOFF, _GATED = Place.ACTIVE, Place.BACKOFF, Place.GATED
+_WAITING, _FLIGHT = Place.UNSCHEDULABLE, Place.IN_FLIGHT
+_READY: Final = frozenset({_ACTIVE, _BACKOFF})
+_OUT: Final = frozenset({None})
+
+TRANSITIONS: Final[dict[tuple[Place | None, Cause], frozenset[Place | None]]] = {
+    # A pod comes.
+    (None, Cause.ADDED): frozenset({_ACTIVE, _GATED}),
+    (None, Cause.UPDATED): frozenset({_ACTIVE, _GATED}),
+    # It is decided about.
+    (_ACTIVE, Cause.POPPED): frozenset({_FLIGHT}),
+    (_BACKOFF, Cause.POPPED): frozenset({_FLIGHT}),  # rather than leave the scheduler idle
+    (_FLIGHT, Cause.DONE): _OUT,
+    (_FLIGHT, Cause.PARKED): _READY | {_WAITING, _GATED},
+    (None, Cause.PARKED): _READY | {_WAITING, _GATED},  # its binding failed
+    # It waits for time to pass.
+    (_BACKOFF, Cause.BACKED_OFF): frozenset({_ACTIVE}),
+    (_WAITING, Cause.TIMED_OUT): _READY | {_GATED},
+    # It waits for the cluster to change.
+    (_WAITING, Cause.CHANGED): _READY | {_GATED},
+    (_GATED, Cause.CHANGED): _READY | {_GATED},
+    # It is changed itself.
+    (_WAITING, Cause.UPDATED): _READY | {_GATED},
+    (_GATED, Cause.UPDATED): _READY | {_GATED},
+    # Somebody asks for it.
+    (_BACKOFF, Cause.ACTIVATED): frozenset({_ACTIVE}),
+    (_WAITING, Cause.ACTIVATED): frozenset({_ACTIVE, _GATED}),
+    (_GATED, Cause.ACTIVATED): frozenset({_ACTIVE, _GATED}),
+    # Plugins are replaced: gates are asked again, and no earlier rejection counts.
+    (_ACTIVE, Cause.RELOADED): frozenset({_GATED}),
+    (_BACKOFF, Cause.RELOADED): frozenset({_GATED}),
+    (_WAITING, Cause.RELOADED): _READY | {_GATED},
+    (_GATED, Cause.RELOADED): _READY | {_GATED},
+    # It goes. In flight it is left to whoever decides about it.
+    (_ACTIVE, Cause.DELETED): _OUT,
+    (_BACKOFF, Cause.DELETED): _OUT,
+    (_WAITING, Cause.DELETED): _OUT,
+    (_GATED, Cause.DELETED): _OUT,
+}

@@ -1,0 +1,404 @@
+"""The door of the queue: every fact about a waiting pod comes in here, and the next pod comes out.
+
+Source: ``pkg/scheduler/backend/queue/scheduling_queue.go``. There each queue has its own lock; here
+one loop is the only caller, so nothing needs one.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import count
+from typing import Final, Protocol
+
+from scheduler.framework.cluster_event import (
+    BACKOFF_COMPLETE,
+    FORCE_ACTIVATE,
+    POP_FROM_BACKOFF_QUEUE,
+    SCHEDULE_ATTEMPT_FAILURE,
+    UNSCHEDULABLE_POD_ADD,
+    UNSCHEDULABLE_POD_UPDATE,
+    UNSCHEDULABLE_TIMEOUT,
+    Change,
+    pod_changes,
+)
+from scheduler.model.meta import PodUid
+from scheduler.model.pod import Pod
+from scheduler.queue.active_queue import ActiveQueue, Order, SortKey
+from scheduler.queue.backoff_queue import BackoffQueue
+from scheduler.queue.gates import Gates
+from scheduler.queue.hints import Hints, ProfileRules, Verdict
+from scheduler.queue.in_flight import InFlight
+from scheduler.queue.nominator import Nominator
+from scheduler.queue.observer import SILENT, QueueObserver
+from scheduler.queue.place import TRANSITIONS, Cause, Place
+from scheduler.queue.queued_pod import Occasion, QueuedPod
+from scheduler.queue.unschedulable_pods import UnschedulablePods
+
+TIMEOUT_CHECK_SECONDS: Final = 30.0
+_ADD_LABEL: Final = UNSCHEDULABLE_POD_ADD.label
+_UPDATE_LABEL: Final = UNSCHEDULABLE_POD_UPDATE.label
+_RELOAD_LABEL: Final = "RulesReplaced"
+_DELETED: Final = Occasion(Cause.DELETED)
+_DONE: Final = Occasion(Cause.DONE)
+_READY: Final = frozenset({Place.ACTIVE, Place.BACKOFF})
+
+
+@dataclass(frozen=True)
+class QueueSettings:
+    """How long pods wait."""
+
+    initial_backoff_seconds: float = 1.0
+    """The wait after a pod's first failed attempt; each further failure doubles it."""
+
+    maximum_backoff_seconds: float = 10.0
+    """The longest wait; 0 means never to wait."""
+
+    unschedulable_seconds: float = 300.0
+    """How long a pod waits for a change before it is tried again without one."""
+
+
+class _Store(Protocol):
+    """What holds the pods of one place."""
+
+    def __len__(self) -> int: ...
+    def __contains__(self, uid: PodUid) -> bool: ...
+    def __iter__(self) -> Iterator[QueuedPod]: ...
+    def add(self, queued: QueuedPod) -> None: ...
+    def remove(self, uid: PodUid) -> bool: ...
+
+
+class SchedulingQueue:
+    """Pods that wait for a node.
+
+    Every pod of ours that is neither bound nor on its way to a node is in exactly one place.
+
+    Args:
+        rules: What plugins say about gates and events, by profile.
+        sort_key: The order in which ready pods go.
+        settings: How long pods wait.
+        observer: Hears what happens.
+    """
+
+    def __init__(
+        self,
+        rules: Mapping[str, ProfileRules],
+        sort_key: SortKey,
+        settings: QueueSettings,
+        observer: QueueObserver = SILENT,
+    ) -> None:
+        self.nominator = Nominator()
+        self._settings = settings
+        self._observer = observer
+        self._hints, self._gates = Hints(rules, observer), Gates(rules, observer)
+        self._order = Order(sort_key)
+        self._arrivals = count()
+        self._next_timeout_check: float | None = None
+        self._pods: dict[PodUid, QueuedPod] = {}
+        self._active = ActiveQueue(self._order)
+        self._backoff = BackoffQueue(
+            settings.initial_backoff_seconds, settings.maximum_backoff_seconds, self._order
+        )
+        self._unschedulable = UnschedulablePods(_rejectors)
+        self._gated = UnschedulablePods(lambda queued: (queued.gated_by,))
+        self._in_flight = InFlight()
+        self._stores: dict[Place, _Store] = {
+            Place.ACTIVE: self._active,
+            Place.BACKOFF: self._backoff,
+            Place.UNSCHEDULABLE: self._unschedulable,
+            Place.GATED: self._gated,
+            Place.IN_FLIGHT: self._in_flight,
+        }
+
+    def __len__(self) -> int:
+        """Return how many pods wait, those in flight not counted."""
+        return len(self._pods)
+
+    def __iter__(self) -> Iterator[QueuedPod]:
+        """Yield the pods that wait, those in flight not among them, in the order of coming."""
+        return iter(tuple(self._pods.values()))
+
+    # Facts about pods.
+
+    def add(self, pod: Pod, now: float) -> None:
+        """Take in a new pod."""
+        if known := self.find(pod.uid):
+            # Upstream would track it twice and drop one of the two when both are popped.
+            self.update(known.pod, pod, now)
+        else:
+            self._admit(pod, Occasion(Cause.ADDED, _ADD_LABEL, now))
+
+    def update(self, old: Pod, new: Pod, now: float) -> None:
+        """Take in a newer version of a pod, which may make it worth another attempt."""
+        if old.uid != new.uid:
+            self.delete(old)
+            self.add(new, now)
+        elif new.uid in self._in_flight:
+            self._update_in_flight(old, new)
+        elif queued := self._pods.get(new.uid):
+            self._update_waiting(queued, old, new, now)
+        else:
+            self._admit(new, Occasion(Cause.UPDATED, _UPDATE_LABEL, now))
+
+    def delete(self, pod: Pod) -> None:
+        """Forget a pod that is gone or bound.
+
+        In flight it stays with whoever decides about it, who says ``done``.
+        """
+        self.nominator.delete(pod.uid)
+        if queued := self._pods.get(pod.uid):
+            self._count_rejectors(queued, -1)
+            self._move(queued, None, _DELETED)
+
+    # Deciding.
+
+    def pop(self, now: float) -> QueuedPod | None:
+        """Hand out the pod that goes next; None where none is ready.
+
+        Where nothing is ready, a pod that should wait longer goes early.
+        """
+        queued = self._active.first()
+        if queued is None:
+            queued = self._backoff.first_to_fetch_early()
+            if queued is None:
+                return None
+            self._observer.incoming("active", POP_FROM_BACKOFF_QUEUE)
+        queued.attempts += 1
+        self._count_rejectors(queued, -1)
+        self._move(queued, Place.IN_FLIGHT, Occasion(Cause.POPPED, "", now))
+        return queued
+
+    def done(self, uid: PodUid) -> None:
+        """Note that a pod is decided: it goes to a node, or is no longer ours."""
+        if queued := self._in_flight.get(uid):
+            self._move(queued, None, _DONE)
+
+    def park(
+        self,
+        queued: QueuedPod,
+        pod: Pod,
+        *,
+        rejected_by: frozenset[str],
+        pending: frozenset[str] = frozenset(),
+        now: float,
+    ) -> Place:
+        """Take back a pod whose attempt ended without a node, or whose binding failed.
+
+        Args:
+            queued: What ``pop`` handed out.
+            pod: The pod's newest version.
+            rejected_by: Plugins that turned it away; none where the attempt ended in an error.
+            pending: Those of them that want to hear of it again without delay.
+            now: Monotonic seconds.
+
+        Returns:
+            Where it waits now.
+        """
+        if known := self._pods.get(pod.uid):
+            # It came back by another way, and that is the newer story.
+            assert known.place is not None, known.tell()
+            return known.place
+        queued.note_failure(pod, rejected_by, pending, now)
+        queued.order = next(self._arrivals)
+        self._count_rejectors(queued, 1)
+        verdict = self._hints.verdict_over(queued, self._in_flight.since_pop(pod.uid))
+        return self._requeue(queued, verdict, Occasion(Cause.PARKED, SCHEDULE_ATTEMPT_FAILURE, now))
+
+    # What may help pods that wait.
+
+    def note(
+        self, change: Change, now: float, *, only: Callable[[Pod], bool] | None = None
+    ) -> None:
+        """Requeue the pods which *change* could help, of those that *only* picks."""
+        match = self._hints.match(change.event)
+        if not match.rejectors and not change.event.wildcard:
+            return
+        if self._unschedulable or self._gated:
+            occasion = Occasion(Cause.CHANGED, change.event.label, now)
+            for queued in self._candidates(change):
+                if only is None or only(queued.pod):
+                    self._reconsider(queued, change, occasion)
+        self._in_flight.record(change)
+
+    def activate(self, uids: Iterable[PodUid], now: float) -> None:
+        """Make pods ready, their backoff cut short; gates still count."""
+        occasion = Occasion(Cause.ACTIVATED, FORCE_ACTIVATE.label, now)
+        for uid in uids:
+            if flying := self._in_flight.get(uid):
+                self._in_flight.record(Change(FORCE_ACTIVATE, None, flying.pod))
+            elif (queued := self._pods.get(uid)) and queued.place is not Place.ACTIVE:
+                self._to_active(queued, occasion)
+
+    def flush(self, now: float) -> None:
+        """Make ready what has waited long enough."""
+        occasion = Occasion(Cause.BACKED_OFF, BACKOFF_COMPLETE, now)
+        while queued := self._backoff.first_completed(now):
+            self._to_active(queued, occasion)
+        if self._next_timeout_check is None or now >= self._next_timeout_check:
+            self._next_timeout_check = now + TIMEOUT_CHECK_SECONDS
+            self._flush_unschedulable(now)
+
+    def next_flush(self, now: float) -> float | None:
+        """Return when ``flush`` is due at the latest; None where only a change can help."""
+        dues = [self._backoff.next_completion()]
+        if self._unschedulable:
+            dues.append(now if self._next_timeout_check is None else self._next_timeout_check)
+        return min((due for due in dues if due is not None), default=None)
+
+    def replace_rules(
+        self, rules: Mapping[str, ProfileRules], now: float, *, sort_key: SortKey | None = None
+    ) -> None:
+        """Go on with other plugins: gates are asked again, rejections get another chance."""
+        self._hints, self._gates = Hints(rules, self._observer), Gates(rules, self._observer)
+        self._order.sort_key = sort_key or self._order.sort_key
+        occasion = Occasion(Cause.RELOADED, _RELOAD_LABEL, now)
+        for queued in self:
+            if queued.place is not Place.ACTIVE and queued.place is not Place.BACKOFF:
+                self._requeue(queued, Verdict.AFTER_BACKOFF, occasion)
+            elif self._gates.closed_for(queued):
+                self._move(queued, Place.GATED, occasion)
+            else:
+                self._stores[queued.place].add(queued)
+
+    # Looking.
+
+    def find(self, uid: PodUid) -> QueuedPod | None:
+        """Return what is known of a pod that waits or is in flight."""
+        return self._pods.get(uid) or self._in_flight.get(uid)
+
+    def place_of(self, uid: PodUid) -> Place | None:
+        """Return where a pod is."""
+        queued = self.find(uid)
+        return queued.place if queued else None
+
+    def counts(self) -> dict[str, int]:
+        """Count the pods that wait, by place."""
+        return {
+            place.value: len(store)
+            for place, store in self._stores.items()
+            if place is not Place.IN_FLIGHT
+        }
+
+    def in_flight_counts(self) -> dict[str, int]:
+        """Count what is kept for pods in flight: the pods themselves, and changes by label."""
+        return {"PodPopped": len(self._in_flight), **self._in_flight.tally()}
+
+    def check_invariants(self) -> None:
+        """Raise AssertionError, with the pod's story, where something is not as it must be."""
+        for place, store in self._stores.items():
+            for queued in store:
+                assert queued.place is place, f"found {place}: {queued.tell()}"
+                assert bool(queued.gated_by) == (place is Place.GATED), queued.tell()
+                home = place is Place.IN_FLIGHT or self._pods.get(queued.pod.uid) is queued
+                assert home, f"unknown to the queue: {queued.tell()}"
+        for uid, queued in self._pods.items():
+            homes = [place for place, store in self._stores.items() if uid in store]
+            assert homes == [queued.place], f"in {homes}: {queued.tell()}"
+        assert self._in_flight or not self._in_flight.logged, "changes are kept for nobody"
+        self.nominator.check_invariants()
+
+    # Moves.
+
+    def _admit(self, pod: Pod, occasion: Occasion) -> None:
+        self._to_active(QueuedPod(pod, occasion.now, next(self._arrivals)), occasion)
+
+    def _update_in_flight(self, old: Pod, new: Pod) -> None:
+        # The attempt goes on with the version it began with; who parks the pod brings the newest.
+        for event in pod_changes(old, new):
+            self._in_flight.record(Change(event, old, new))
+        self.nominator.refresh(new)
+
+    def _update_waiting(self, queued: QueuedPod, old: Pod, new: Pod, now: float) -> None:
+        queued.pod = new
+        self.nominator.update(old, new)
+        if queued.place is Place.ACTIVE or queued.place is Place.BACKOFF:
+            self._stores[queued.place].add(queued)
+            return
+        for event in pod_changes(old, new):
+            occasion = Occasion(Cause.UPDATED, event.label, now)
+            if self._reconsider(queued, Change(event, old, new), occasion):
+                break
+
+    def _candidates(self, change: Change) -> Iterable[QueuedPod]:
+        if change.event.wildcard:
+            return self._unschedulable
+        match = self._hints.match(change.event)
+        return [
+            *self._unschedulable.waiting_for(match.rejectors),
+            *self._gated.waiting_for(match.gates),
+        ]
+
+    def _reconsider(self, queued: QueuedPod, change: Change, occasion: Occasion) -> bool:
+        """Requeue *queued* if *change* could help it; tell whether it is ready now or later."""
+        verdict = self._hints.verdict(queued, change)
+        if verdict is Verdict.WAIT:
+            return False
+        return self._requeue(queued, verdict, occasion) in _READY
+
+    def _flush_unschedulable(self, now: float) -> None:
+        limit = now - self._settings.unschedulable_seconds
+        overdue = [queued for queued in self._unschedulable if queued.timestamp < limit]
+        occasion = Occasion(Cause.TIMED_OUT, UNSCHEDULABLE_TIMEOUT.label, now)
+        for queued in overdue:
+            # Upstream marks gated pods too, although the flush does not move them.
+            place = self._requeue(queued, Verdict.AFTER_BACKOFF, occasion)
+            queued.flushed = place in _READY
+        if overdue:
+            self._in_flight.record(Change(UNSCHEDULABLE_TIMEOUT))
+
+    def _requeue(self, queued: QueuedPod, verdict: Verdict, occasion: Occasion) -> Place:
+        if verdict is Verdict.WAIT:
+            self._move(queued, Place.UNSCHEDULABLE, occasion)
+        elif verdict is Verdict.AFTER_BACKOFF and self._backoff.waiting(queued, occasion.now):
+            self._to_backoff(queued, occasion)
+        else:
+            self._to_active(queued, occasion)
+        assert queued.place is not None, queued.tell()
+        return queued.place
+
+    def _to_active(self, queued: QueuedPod, occasion: Occasion) -> None:
+        # What is backing off has passed the gates on its way there.
+        if queued.place is not Place.BACKOFF and self._gates.closed_for(queued):
+            self._move(queued, Place.GATED, occasion)
+            return
+        if queued.initial_attempt is None:
+            queued.initial_attempt = occasion.now
+            if queued.pod.nominated_node:
+                self.nominator.add(queued.pod)
+        self._move(queued, Place.ACTIVE, occasion)
+
+    def _to_backoff(self, queued: QueuedPod, occasion: Occasion) -> None:
+        closed = self._gates.closed_for(queued)
+        self._move(queued, Place.GATED if closed else Place.BACKOFF, occasion)
+
+    def _move(self, queued: QueuedPod, to: Place | None, occasion: Occasion) -> None:
+        """Carry out one row of the transition table."""
+        uid, came = queued.pod.uid, queued.place
+        assert to in TRANSITIONS.get((came, occasion.cause), ()), (
+            f"{occasion.cause} must not lead to {to}: {queued.tell()}"
+        )
+        if came is not None:
+            found = self._stores[came].remove(uid)
+            assert found, f"not where it was: {queued.tell()}"
+        queued.move(to, occasion)
+        if to is None or to is Place.IN_FLIGHT:
+            self._pods.pop(uid, None)
+        else:
+            self._pods[uid] = queued
+        if to is not None:
+            self._stores[to].add(queued)
+            self._tell(came, to, occasion.label)
+
+    def _tell(self, came: Place | None, to: Place, label: str) -> None:
+        """Report a move to the observer, which counts gated pods among the unschedulable."""
+        if to is Place.ACTIVE or to is Place.BACKOFF:
+            self._observer.incoming(to.value, label)
+        elif to is not Place.IN_FLIGHT and came not in {Place.UNSCHEDULABLE, Place.GATED}:
+            self._observer.incoming(Place.UNSCHEDULABLE.value, label)
+
+    def _count_rejectors(self, queued: QueuedPod, delta: int) -> None:
+        for plugin in queued.rejected_by:
+            self._observer.unschedulable_delta(plugin, queued.pod.spec.scheduler_name, delta)
+
+
+def _rejectors(queued: QueuedPod) -> list[tuple[str, str]]:
+    profile = queued.pod.spec.scheduler_name
+    return [(profile, plugin) for plugin in queued.rejected_by]

@@ -1,0 +1,61 @@
+"""Pods that wait until something changes, found by whom they wait for."""
+
+from collections.abc import Callable, Hashable, Iterable, Iterator
+
+from scheduler.model.meta import PodUid
+from scheduler.queue.queued_pod import QueuedPod
+
+Keys = Callable[[QueuedPod], Iterable[Hashable]]
+
+
+class UnschedulablePods:
+    """Pods that wait until something changes.
+
+    Most events help nobody: thousands of bindings are confirmed while a few pods wait for a node.
+    The index makes such an event cost no more than a look.
+
+    Args:
+        keys: Whom a pod waits for.
+    """
+
+    def __init__(self, keys: Keys) -> None:
+        self._keys = keys
+        self._pods: dict[PodUid, QueuedPod] = {}
+        self._keys_of: dict[PodUid, tuple[Hashable, ...]] = {}
+        self._waiting_for: dict[Hashable, dict[PodUid, QueuedPod]] = {}
+
+    def __len__(self) -> int:
+        return len(self._pods)
+
+    def __contains__(self, uid: PodUid) -> bool:
+        return uid in self._pods
+
+    def __iter__(self) -> Iterator[QueuedPod]:
+        """Yield the pods in the order of coming."""
+        return iter(tuple(self._pods.values()))
+
+    def add(self, queued: QueuedPod) -> None:
+        """Put *queued* in, or note for whom it waits now."""
+        uid = queued.pod.uid
+        self.remove(uid)
+        keys = tuple(self._keys(queued))
+        self._pods[uid], self._keys_of[uid] = queued, keys
+        for key in keys:
+            self._waiting_for.setdefault(key, {})[uid] = queued
+
+    def remove(self, uid: PodUid) -> bool:
+        """Take a pod out; tell whether it was there."""
+        for key in self._keys_of.pop(uid, ()):
+            waiting = self._waiting_for[key]
+            del waiting[uid]
+            if not waiting:
+                del self._waiting_for[key]
+        return self._pods.pop(uid, None) is not None
+
+    def waiting_for(self, keys: Iterable[Hashable]) -> list[QueuedPod]:
+        """Return the pods that wait for any of *keys*, each once."""
+        found: dict[PodUid, QueuedPod] = {}
+        for key in keys:
+            if waiting := self._waiting_for.get(key):
+                found.update(waiting)
+        return list(found.values())
