@@ -75,16 +75,17 @@ class Failure:
 Event = Change[T] | Unreadable | Bookmark | Failure
 
 
+class ListMeta(msgspec.Struct, frozen=True, rename="camel"):
+    """Where a list stands; *continue_* asks for its next page."""
+
+    resource_version: str = ""
+    continue_: str = msgspec.field(default="", name="continue")
+
+
 class Page(msgspec.Struct):
     """A part of a list; *items* are left for later, so that no page holds up the event loop."""
 
-    class Meta(msgspec.Struct, rename="camel"):
-        """Where the list stands; *continue_* asks for the next page."""
-
-        resource_version: str = ""
-        continue_: str = msgspec.field(default="", name="continue")
-
-    metadata: Meta = Meta()
+    metadata: ListMeta = ListMeta()
     items: tuple[msgspec.Raw, ...] | None = None
 
 
