@@ -1,0 +1,192 @@
+"""Pod status: the PodScheduled condition and the nominated node, written as patches.
+
+The patch is a strategic merge of ``status`` alone, in which conditions merge by their type. It
+names the pod's UID as well, which kube-scheduler's does not: a pod that was deleted and created
+again under its name must not inherit the verdict on its predecessor.
+"""
+
+import asyncio
+import random
+import re
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from scheduler.errors import ApiError, Conflict, NotFound, Rejected, Throttled, Unreachable
+from scheduler.framework.decision import Clear, Keep, NominationOrder, SetTo
+from scheduler.kube.requests import STRATEGIC_MERGE_PATCH, Requests
+from scheduler.model.meta import Condition, Struct
+from scheduler.model.pod import Pod
+
+POD_SCHEDULED: Final = "PodScheduled"
+
+
+class _ScheduledCondition(Struct, frozen=True):
+    reason: str
+    message: str
+    last_transition_time: str
+    observed_generation: int | UnsetType = UNSET
+    last_probe_time: None = None
+    status: Literal["False"] = "False"
+    type: Literal["PodScheduled"] = "PodScheduled"
+
+
+class _Status(Struct, frozen=True):
+    conditions: tuple[_ScheduledCondition, ...] | UnsetType = UNSET
+    nominated_node_name: str | UnsetType | None = UNSET
+
+
+class _Identity(Struct, frozen=True):
+    uid: str
+
+
+class _Patch(Struct, frozen=True):
+    metadata: _Identity
+    status: _Status
+
+
+# A patch that names another UID is invalid (422): the field is immutable. Where the pod vanishes in
+# the meantime the server has nothing to compare with and says 409.
+_OTHER_UID: Final = re.compile(r"metadata\.uid: Invalid value|uid mismatch|UID in precondition")
+_encode = msgspec.json.Encoder().encode
+
+
+def condition_patch(
+    pod: Pod, *, reason: str, message: str, nominated_node: NominationOrder, now: str
+) -> bytes | None:
+    """Return the patch that tells why *pod* is not scheduled; None where the pod says so already.
+
+    *now* is the wall clock as RFC 3339; it stands in the condition where its status changes. A new
+    ``observedGeneration`` alone is no reason to write (nor is it to kube-scheduler).
+    """
+    nomination = nomination_change(pod, nominated_node)
+    existing = pod.condition(POD_SCHEDULED)
+    if nomination is UNSET and _says(existing, reason, message):
+        return None
+    condition = _ScheduledCondition(
+        reason=reason,
+        message=message,
+        last_transition_time=_transition_time(existing, now),
+        observed_generation=pod.metadata.generation or UNSET,
+    )
+    return _patch(pod, _Status(conditions=(condition,), nominated_node_name=nomination))
+
+
+def nomination_patch(pod: Pod, order: NominationOrder) -> bytes | None:
+    """Return the patch that carries out *order* and nothing else, or None where nothing changes."""
+    nomination = nomination_change(pod, order)
+    return None if nomination is UNSET else _patch(pod, _Status(nominated_node_name=nomination))
+
+
+def nomination_change(pod: Pod, order: NominationOrder) -> str | UnsetType | None:
+    """Return the new value of ``nominatedNodeName``: None to remove it, UNSET to leave it."""
+    match order:
+        case Clear() if pod.nominated_node:
+            return None
+        case SetTo(node) if node != pod.nominated_node:
+            return node
+        case Keep() | Clear() | SetTo():
+            return UNSET
+
+
+def _says(existing: Condition | None, reason: str, message: str) -> bool:
+    if existing is None:
+        return False
+    return (existing.status, existing.reason, existing.message) == ("False", reason, message)
+
+
+def _transition_time(existing: Condition | None, now: str) -> str:
+    if existing is None or existing.status != "False":
+        return now
+    return existing.last_transition_time or now
+
+
+def _patch(pod: Pod, status: _Status) -> bytes:
+    return _encode(_Patch(metadata=_Identity(uid=pod.uid), status=status))
+
+
+@dataclass(frozen=True, slots=True)
+class Patched:
+    """The pod says it now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Obsolete:
+    """The pod is gone, or another of its name is there: nobody is left to be told."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unwritten:
+    """The patch could not be written; the next attempt at the pod will write another."""
+
+    message: str
+
+
+PatchOutcome = Patched | Obsolete | Unwritten
+
+
+@dataclass(frozen=True, slots=True)
+class PatchPacing:
+    """How often a patch is tried, and the wait in between (``scheduler/util/utils.go``)."""
+
+    attempts_maximum: int = 4
+    backoff_seconds_initial: float = 0.01
+    backoff_factor: float = 5.0
+    jitter: float = 0.1
+    throttled_seconds_maximum: float = 10.0
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    rng: random.Random = field(default_factory=random.Random)
+
+    def backoff_seconds(self, attempt: int) -> float:
+        """Return the wait after failure number *attempt*, counted from 0."""
+        exponential = self.backoff_seconds_initial * self.backoff_factor**attempt
+        return exponential * (1 + self.jitter * self.rng.random())
+
+
+DEFAULT_PACING: Final = PatchPacing()
+
+
+async def patch_status(
+    requests: Requests, pod: Pod, patch: bytes, *, pacing: PatchPacing = DEFAULT_PACING
+) -> PatchOutcome:
+    """Write *patch* to the status of *pod*; a failure is a value.
+
+    Repeated after a lost answer too: the patch says the same however often it is applied. A 429 is
+    waited out, within *throttled_seconds_maximum* in all, and is no failed attempt.
+    """
+    path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/status"
+    failures, throttled_seconds = 0, 0.0
+    while True:
+        try:
+            await requests.patch(path, patch, STRATEGIC_MERGE_PATCH)
+        except Throttled as error:
+            seconds = error.retry_after_seconds
+            throttled_seconds += seconds
+            if throttled_seconds > pacing.throttled_seconds_maximum:
+                return Unwritten(str(error))
+        except ApiError as error:
+            failures += 1
+            if (outcome := judge_failure(error)) or failures == pacing.attempts_maximum:
+                return outcome or Unwritten(str(error))
+            seconds = pacing.backoff_seconds(failures - 1)
+        else:
+            return Patched()
+        await pacing.sleep(seconds)
+
+
+def judge_failure(error: ApiError) -> Obsolete | Unwritten | None:
+    """Return what *error* means for the patch; None where it may go better next time."""
+    match error:
+        case NotFound():
+            return Obsolete(str(error))
+        case Conflict() | Rejected() if _OTHER_UID.search(str(error)):
+            return Obsolete(str(error))
+        case Conflict() | Unreachable():
+            return None
+        case _:
+            return Unwritten(str(error))

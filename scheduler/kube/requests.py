@@ -1,0 +1,37 @@
+"""The port to the API server: what a module that only asks and tells needs of a client.
+
+``ApiClient`` satisfies it over HTTP; a simulated API satisfies it in memory.
+"""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+Params = Mapping[str, str]
+
+STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
+
+
+class Requests(Protocol):
+    """One request each; a failure is an ``ApiError``, and nothing is repeated behind one's back."""
+
+    async def get(self, path: str, params: Params | None = None) -> bytes:
+        """Read what is at *path*."""
+        ...
+
+    async def post(self, path: str, body: bytes, params: Params | None = None) -> bytes:
+        """Create what *body* says under *path*."""
+        ...
+
+    async def put(self, path: str, body: bytes, params: Params | None = None) -> bytes:
+        """Replace what is at *path*."""
+        ...
+
+    async def patch(
+        self, path: str, body: bytes, content_type: str, params: Params | None = None
+    ) -> bytes:
+        """Change what is at *path* by a patch of *content_type*."""
+        ...
+
+    async def delete(self, path: str, body: bytes = b"", params: Params | None = None) -> bytes:
+        """Delete what is at *path*, under the options in *body*."""
+        ...
