@@ -1,0 +1,172 @@
+"""What a profile says about plugins becomes one ordered list for each extension point.
+
+Source: ``pkg/scheduler/framework/runtime/framework.go``, expandMultiPointPlugins and
+getScoreWeights.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from scheduler.config.default_plugins import (
+    ALL,
+    REMOVED,
+    UPSTREAM_POINTS,
+    Available,
+    defaults_among,
+    merge,
+)
+from scheduler.config.document import API_VERSION, PluginEntry, Plugins, PluginSet
+from scheduler.config.extension_point import Point
+from scheduler.config.problems import Problems, child
+
+SCORE_MAXIMUM: Final = 100
+_TOTAL_MAXIMUM: Final = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class PluginRef:
+    """A plugin at an extension point; the weight is 0 where it means nothing."""
+
+    name: str
+    weight: int = 0
+
+
+Lists = Mapping[Point, tuple[PluginRef, ...]]
+"""The plugins of a profile by extension point, in the order in which they are asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expansion:
+    """Expands the plugins of one profile.
+
+    Args:
+        plugins: What the profile says.
+        available: What each plugin of this build can do.
+        path: The path of *plugins* in the document.
+        problems: Where mistakes are noted.
+    """
+
+    plugins: Plugins
+    available: Available
+    path: str
+    problems: Problems
+
+    def lists(self) -> Lists:
+        """Return the plugins of every extension point; incomplete where there are problems."""
+        everywhere = merge(defaults_among(self.available), self.plugins.multi_point)
+        self._check_names()
+        lists = {point: self._at(point, everywhere) for point in Point}
+        weighted = tuple(self._weigh(name, everywhere) for name in lists.pop(Point.SCORE))
+        self._check_total(weighted)
+        return {
+            point: weighted if point is Point.SCORE else tuple(map(PluginRef, lists[point]))
+            for point in Point
+        }
+
+    def unserved(self) -> list[str]:
+        """Return the paths of entries whose plugin does that point's work at another point here."""
+        return [
+            f"{self._entry(point.field, index)} ({entry.name})"
+            for point in Point
+            for index, entry in enumerate(self.plugins.at(point).enabled)
+            if self._folded(entry.name, point)
+        ]
+
+    def _at(self, point: Point, everywhere: tuple[PluginEntry, ...]) -> list[str]:
+        said = self.plugins.at(point)
+        explicit = self._explicit(point, said)
+        disabled = {entry.name for entry in said.disabled}
+        if ALL in disabled:
+            return explicit
+        here = [
+            entry.name
+            for entry in everywhere
+            if point in self._points(entry.name) and entry.name not in disabled
+        ]
+        overridden = [name for name in explicit if name in here]
+        inherited = [name for name in here if name not in explicit]
+        self._check_unique(inherited, point)
+        others = [name for name in explicit if name not in here]
+        return [*overridden, *dict.fromkeys(inherited), *others]
+
+    def _explicit(self, point: Point, said: PluginSet) -> list[str]:
+        names: list[str] = []
+        for index, entry in enumerate(said.enabled):
+            where = self._entry(point.field, index)
+            if not self._known(entry.name) or self._folded(entry.name, point):
+                continue
+            if point not in self._points(entry.name):
+                text = f"plugin {entry.name!r} does not extend {point.plugin_type} plugin"
+                self.problems.add(where, f"{text}; list it where it works, or under multiPoint")
+            elif entry.name in names:
+                self.problems.add(where, _twice(entry.name, point))
+            else:
+                names.append(entry.name)
+        return names
+
+    def _weigh(self, name: str, everywhere: tuple[PluginEntry, ...]) -> PluginRef:
+        """Give *name* its weight: the one under score goes before the one under multiPoint."""
+        entries = (*self.plugins.score.enabled, *everywhere)
+        return PluginRef(name, next(e.weight for e in entries if e.name == name) or 1)
+
+    def _check_total(self, weighted: tuple[PluginRef, ...]) -> None:
+        if sum(ref.weight for ref in weighted) * SCORE_MAXIMUM > _TOTAL_MAXIMUM:
+            text = "total score of Score plugins could overflow; use smaller weights"
+            self.problems.add(child(self.path, "score"), text)
+
+    def _check_names(self) -> None:
+        for field, point in (("multiPoint", None), *((p.field, p) for p in Point)):
+            said = self.plugins.multi_point if point is None else self.plugins.at(point)
+            for index, entry in enumerate(said.enabled):
+                self._check_entry(entry, self._entry(field, index), point)
+
+    def _check_entry(self, entry: PluginEntry, where: str, point: Point | None) -> None:
+        kind = point.plugin_type if point else "Plugin"
+        if not entry.name:
+            self.problems.add(child(where, "name"), "must be given")
+        elif entry.name in REMOVED:
+            self.problems.add(where, _removed(entry.name))
+        elif not self._known(entry.name):
+            self.problems.add(where, f'{kind} "{entry.name}" does not exist{_hint(entry.name)}')
+        if entry.weight < 0:
+            self.problems.add(child(where, "weight"), f"must not be negative, got {entry.weight}")
+
+    def _check_unique(self, names: list[str], point: Point) -> None:
+        for name in {name for name in names if names.count(name) > 1}:
+            places = [i for i, e in enumerate(self.plugins.multi_point.enabled) if e.name == name]
+            self.problems.add(self._entry("multiPoint", places[-1]), _twice(name, point))
+
+    def _known(self, name: str) -> bool:
+        return name in self.available
+
+    def _points(self, name: str) -> frozenset[Point]:
+        return self.available.get(name, frozenset())
+
+    def _folded(self, name: str, point: Point) -> bool:
+        """Tell whether upstream's plugin serves *point* while ours needs no turn there."""
+        return (
+            self._known(name)
+            and point not in self._points(name)
+            and point in UPSTREAM_POINTS.get(name, frozenset())
+        )
+
+    def _entry(self, field: str, index: int) -> str:
+        return f"{child(self.path, field)}.enabled[{index}]"
+
+
+def _twice(name: str, point: Point) -> str:
+    return f'plugin "{name}" already registered as "{point.plugin_type}"; list it once'
+
+
+def _removed(name: str) -> str:
+    said = f'was invalid in version "{API_VERSION}" (KubeSchedulerConfiguration is version'
+    return f'{name} {said} "{API_VERSION}"); remove it, NodeVolumeLimits does its work'
+
+
+def _hint(name: str) -> str:
+    if name in UPSTREAM_POINTS:
+        return "; kube-scheduler has it, this build does not: remove it"
+    if ":" in name:
+        return "; is the module installed beside the scheduler, and does it hold that class?"
+    return "; check the spelling, or install what brings it"
