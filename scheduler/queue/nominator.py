@@ -2,8 +2,8 @@
 
 While victims leave, the node looks free to everybody. A nominated pod therefore counts as if it
 were there already, for pods of no higher priority. Nominations come from our own preemption and
-from others, who write ``status.nominatedNodeName``; pods of other schedulers can be told as well, since
-nothing here asks whether a pod is queued.
+from others, who write ``status.nominatedNodeName``; pods of other schedulers can be told as well,
+since nothing here asks whether a pod is queued.
 """
 
 from scheduler.framework.decision import KEEP, Clear, Keep, NominationOrder, SetTo

@@ -150,6 +150,13 @@ class SchedulingQueue:
 
     # Deciding.
 
+    @property
+    def ready(self) -> bool:
+        """Whether ``pop`` would hand out a pod."""
+        return (
+            self._active.first() is not None or self._backoff.first_to_fetch_early() is not None
+        )
+
     def pop(self, now: float) -> QueuedPod | None:
         """Hand out the pod that goes next; None where none is ready.
 
