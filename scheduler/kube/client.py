@@ -288,7 +288,7 @@ class ApiClient:
 def api_error(request: str, status: int, body: bytes, headers: Mapping[str, str]) -> ApiError:
     """Return the error that *status* and *body*, the answer to *request*, stand for."""
     answer = _read_status(body)
-    message = f"{request}: {status} {answer.reason}: {answer.message}"
+    message = f"{request}: {f'{status} {answer.reason}'.rstrip()}: {answer.message}"
     if status == 429:
         return Throttled(message, retry_after_seconds=_retry_after(headers, answer))
     if status >= 500:

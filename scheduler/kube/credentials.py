@@ -211,7 +211,12 @@ class ServiceAccountSource:
         return Access(
             server=found.host,
             authorization=f"Bearer {_read(token, 'service account')}",
-            tls=self._tls.context(_Tls(authorities=_read(authorities, "service account"))),
+            tls=self._tls.context(
+                _Tls(
+                    _read(authorities, "service account"),
+                    authorities_at=f"service account: {authorities}",
+                )
+            ),
             fresh_seconds=REREAD_SECONDS,
         )
 
@@ -238,7 +243,9 @@ class KubeconfigSource:
         access = Access(
             server=server,
             authorization=shown.authorization,
-            tls=self._tls.context(_tls(cluster, shown)) if server.startswith("https") else True,
+            tls=self._tls.context(_tls(cluster, user, shown))
+            if server.startswith("https")
+            else True,
             server_hostname=cluster.text("tls-server-name") or None,
             fresh_seconds=min(REREAD_SECONDS, shown.fresh_seconds),
         )
@@ -314,7 +321,7 @@ class _Entry:
         """Return PEM text from ``<key>-data``, or else from the file that *key* names."""
         if data := self.text(f"{key}-data"):
             try:
-                return base64.b64decode(data, validate=False).decode()
+                return base64.b64decode("".join(data.split()), validate=True).decode()
             except (binascii.Error, UnicodeDecodeError) as problem:
                 raise ConfigurationError(
                     f"{self.at(key)}-data: not base64 of PEM text ({problem}); "
@@ -461,15 +468,20 @@ def _from_auth_provider(paths: str, context: str | None, user: _Entry) -> _Ident
 
 @dataclass(frozen=True, slots=True)
 class _Tls:
-    """What a TLS context is made of; equal parts share one, so that connections stay pooled."""
+    """What a TLS context is made of, and where it was written, for messages.
+
+    Equal parts share one context, so that connections stay pooled.
+    """
 
     authorities: str = ""
     certificate: str = ""
     key: str = ""
     verify: bool = True
+    authorities_at: str = field(default="", compare=False)
+    certificate_at: str = field(default="", compare=False)
 
 
-def _tls(cluster: _Entry, shown: _Identity) -> _Tls:
+def _tls(cluster: _Entry, user: _Entry, shown: _Identity) -> _Tls:
     skip = cluster.values.get("insecure-skip-tls-verify", False)
     if not isinstance(skip, bool):
         raise ConfigurationError(
@@ -480,6 +492,8 @@ def _tls(cluster: _Entry, shown: _Identity) -> _Tls:
         certificate=shown.certificate,
         key=shown.key,
         verify=not skip,
+        authorities_at=cluster.at("certificate-authority"),
+        certificate_at=user.at("exec" if "exec" in user.values else "client-certificate"),
     )
 
 
@@ -501,7 +515,7 @@ def _context(parts: _Tls) -> ssl.SSLContext:
         context = ssl.create_default_context(cadata=parts.authorities or None)
     except ssl.SSLError as problem:
         raise ConfigurationError(
-            f"certificate-authority: not PEM certificates: {problem}"
+            f"{parts.authorities_at}: not PEM certificates: {problem}"
         ) from problem
     context.set_alpn_protocols(["http/1.1"])
     # Clusters have authorities that lack what RFC 5280 asks for; Go accepts them, and Python did
@@ -516,15 +530,15 @@ def _context(parts: _Tls) -> ssl.SSLContext:
 
 def _show(context: ssl.SSLContext, parts: _Tls) -> None:
     """Load the client certificate, by way of a passing file: OpenSSL reads nothing else."""
-    with tempfile.NamedTemporaryFile("w", suffix=".pem") as file:
-        file.write(f"{parts.certificate}\n{parts.key}\n")
-        file.flush()
-        try:
+    try:
+        with tempfile.NamedTemporaryFile("w", suffix=".pem") as file:
+            file.write(f"{parts.certificate}\n{parts.key}\n")
+            file.flush()
             context.load_cert_chain(file.name)
-        except ssl.SSLError as problem:
-            raise ConfigurationError(
-                f"client-certificate: certificate and client-key do not fit together: {problem}"
-            ) from problem
+    except OSError as problem:  # ssl.SSLError is one of them
+        raise ConfigurationError(
+            f"{parts.certificate_at}: not a certificate with its key: {problem}"
+        ) from problem
 
 
 def with_proxy(access: Access, proxy: str, name: str) -> Access:

@@ -1,0 +1,140 @@
+import json
+
+import pytest
+
+from scheduler.kube.decode import Bookmark, Change, Decoder, Failure, Unreadable
+from scheduler.kube.watched import NODES, PODS, REPLICA_SETS, WATCHED
+from scheduler.model.fact import Resource
+
+METADATA = {"name": "a", "namespace": "default", "uid": "u", "resourceVersion": "7"}
+BAD_SELECTOR = {"matchExpressions": [{"key": "app", "operator": "Sounds", "values": ["a"]}]}
+
+
+def read(content, watched=PODS, kind="ADDED"):
+    return Decoder(watched).event(json.dumps({"type": kind, "object": content}).encode())
+
+
+def read_pod(**parts):
+    """Read a pod and return it; husks included."""
+    event = read({"metadata": METADATA, **parts})
+    assert isinstance(event, Change)
+    return event.object
+
+
+def affinity(kind, term):
+    required = "requiredDuringSchedulingIgnoredDuringExecution"
+    return {"affinity": {kind: {required: [term]}}}
+
+
+def preferred(term):
+    weighted = [{"weight": 1, "podAffinityTerm": term}]
+    return {
+        "affinity": {"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": weighted}}
+    }
+
+
+MALFORMED_PODS = {
+    "spec.containers[0].resources.requests[cpu]": {
+        "containers": [{"resources": {"requests": {"cpu": "12 cores"}}}]
+    },
+    "spec.overhead[memory]": {"overhead": {"memory": "1 GB"}},
+    "spec.priority": {"priority": "high"},
+    "spec.containers": {"containers": {"name": "not a list"}},
+    "spec.tolerations[0].key": {"tolerations": [{"key": 7}]},
+    "spec.topologySpreadConstraints[0].labelSelector.matchExpressions[0].operator": {
+        "topologySpreadConstraints": [{"labelSelector": BAD_SELECTOR}]
+    },
+    "spec.affinity.podAffinity.requiredDuringSchedulingIgnoredDuringExecution[0]"
+    ".labelSelector.matchExpressions[0].operator": affinity(
+        "podAffinity", {"labelSelector": BAD_SELECTOR}
+    ),
+    "spec.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution[0]"
+    ".namespaceSelector.matchExpressions[0].operator": affinity(
+        "podAntiAffinity", {"namespaceSelector": BAD_SELECTOR}
+    ),
+    "spec.affinity.podAffinity.preferredDuringSchedulingIgnoredDuringExecution[0]"
+    ".podAffinityTerm.labelSelector.matchExpressions[0].operator": preferred(
+        {"labelSelector": BAD_SELECTOR}
+    ),
+}
+
+
+@pytest.mark.parametrize("field", MALFORMED_PODS)
+def test_a_malformed_pod_keeps_who_and_where_it_is(field):
+    spec = {"nodeName": "n", "schedulerName": "s", **MALFORMED_PODS[field]}
+    status = {"phase": "Running", "nominatedNodeName": "m"}
+
+    pod = read_pod(spec=spec, status=status)
+
+    assert pod.malformed.split(": ")[0] == field
+    assert (pod.uid, pod.node_name, pod.spec.scheduler_name) == ("u", "n", "s")
+    assert (pod.status.phase, pod.nominated_node) == ("Running", "m")
+
+
+def test_unreadable_labels_do_not_hide_a_pod():
+    pod = read({"metadata": {**METADATA, "labels": {"app": 7}}, "spec": {"nodeName": "n"}}).object
+
+    assert pod.malformed == "metadata.labels[...]: Expected `str`, got `int`"
+    assert (pod.key, pod.node_name, pod.labels) == ("default/a", "n", {})
+
+
+def test_a_pod_of_which_nothing_is_left_is_unreadable():
+    event = read({"metadata": METADATA, "spec": {"nodeName": 7}})
+
+    assert event == Unreadable("ADDED", ("", ""), "", "spec.nodeName: Expected `str`, got `int`")
+
+
+def test_a_malformed_node_is_closed():
+    event = read({"metadata": METADATA, "status": {"allocatable": {"cpu": "many"}}}, NODES)
+
+    assert event.object.name == "a"
+    assert event.object.malformed.startswith("status.allocatable[cpu]: 'many'")
+
+
+def test_other_malformed_kinds_are_unreadable():
+    event = read({"metadata": METADATA, "spec": {"selector": BAD_SELECTOR}}, REPLICA_SETS)
+
+    assert (event.key, event.version) == (("default", "a"), "7")
+    assert event.problem.startswith("spec.selector.matchExpressions[0].operator: ")
+
+
+def test_null_is_an_absent_field():
+    """Go writes null for an empty slice here and there; an image without names is a known case."""
+    image = {"names": None, "sizeBytes": 5}
+
+    node = read({"metadata": METADATA, "status": {"images": [image]}}, NODES).object
+    pod = read_pod(spec={"containers": None, "volumes": [{"name": "v", "ephemeral": {"x": 1}}]})
+
+    assert (node.malformed, node.status.images[0].names) == ("", ())
+    assert (pod.malformed, pod.spec.containers, pod.spec.volumes[0].name) == ("", (), "v")
+
+
+@pytest.mark.parametrize("watched", WATCHED.values(), ids=lambda watched: watched.resource)
+def test_annotations_are_dropped_unless_somebody_reads_them(watched):
+    content = {"metadata": {**METADATA, "annotations": {"long": "text"}}}
+
+    assert read(content, watched).object.metadata.annotations == {}
+    kept = read(content, watched.with_annotations()).object.metadata.annotations
+    assert kept == {"long": "text"}
+
+
+def test_every_resource_can_be_watched():
+    assert set(WATCHED) == set(Resource)
+
+
+def test_bookmarks_and_errors_are_no_changes():
+    ending = {"k8s.io/initial-events-end": "true"}
+
+    assert read({"metadata": {"resourceVersion": "9"}}, kind="BOOKMARK") == Bookmark("9", False)
+    assert read(
+        {"metadata": {"resourceVersion": "9", "annotations": ending}}, kind="BOOKMARK"
+    ) == Bookmark("9", True)
+    assert read({"code": 410, "message": "gone"}, kind="ERROR") == Failure(410, "gone")
+
+
+@pytest.mark.parametrize("line", [b"", b"{", b"[]", b"\xff", b'{"type":"ADDED"}', b'{"object":{}}'])
+def test_a_broken_line_is_unreadable(line):
+    event = Decoder(PODS).event(line)
+
+    assert isinstance(event, Unreadable)
+    assert event.key == ("", "")

@@ -1,0 +1,452 @@
+import asyncio
+import json
+import random
+from itertools import pairwise
+
+import pytest
+
+from scheduler.kube.client import ApiClient
+from scheduler.kube.credentials import Access, Credentials
+from scheduler.kube.rate_limit import RateLimiter
+from scheduler.kube.reflector import Patience, Reflector
+from scheduler.kube.watched import NODES, PODS, SERVICES
+from scheduler.model.fact import Added, Deleted, Listed, Updated
+
+
+def pod(name, version, *, uid="", node="", labels=None, **spec):
+    return {
+        "metadata": {
+            "name": name,
+            "namespace": "default",
+            "uid": uid or f"uid-{name}",
+            "resourceVersion": str(version),
+            "labels": labels or {},
+        },
+        "spec": {"nodeName": node, "containers": [], **spec},
+    }
+
+
+def added(*args, **spec):
+    return {"type": "ADDED", "object": pod(*args, **spec)}
+
+
+def modified(*args, **spec):
+    return {"type": "MODIFIED", "object": pod(*args, **spec)}
+
+
+def deleted(*args, **spec):
+    return {"type": "DELETED", "object": pod(*args, **spec)}
+
+
+def error(code, message="because of the test"):
+    return {"type": "ERROR", "object": {"kind": "Status", "code": code, "message": message}}
+
+
+def bookmark(version, *, end=False):
+    """As the API server sends it, nulls included."""
+    metadata = {"resourceVersion": str(version), "creationTimestamp": None}
+    if end:
+        metadata["annotations"] = {"k8s.io/initial-events-end": "true"}
+    return {
+        "type": "BOOKMARK",
+        "object": {"kind": "Pod", "metadata": metadata, "spec": {"containers": None}, "status": {}},
+    }
+
+
+def page(*pods, version="10", more=""):
+    return {"metadata": {"resourceVersion": version, "continue": more}, "items": list(pods)}
+
+
+END = bookmark(10, end=True)
+MALFORMED = {"overhead": {"cpu": "a lot"}}
+
+
+def spell(fact):
+    """Facts as text: + added, ~ updated, - deleted, ? where the deletion was not seen."""
+    match fact:
+        case Added(_, new):
+            return f"+{new.metadata.name}"
+        case Updated(_, old, new):
+            versions = f"{old.metadata.resource_version}>{new.metadata.resource_version}"
+            return f"~{new.metadata.name} {versions}"
+        case Deleted(_, old, seen):
+            return f"-{old.metadata.name}{'' if seen else '?'}"
+        case Listed():
+            return "listed"
+
+
+class Recorder:
+    """An observer that writes down what it hears."""
+
+    def __init__(self):
+        self.notes = []
+
+    def watch_started(self, resource):
+        self.notes.append("started")
+
+    def watch_restarted(self, resource, why):
+        self.notes.append("restarted")
+
+    def watch_denied(self, resource, why):
+        self.notes.append("denied")
+
+    def list_done(self, resource, objects, seconds):
+        self.notes.append(f"listed {objects}")
+
+    def object_malformed(self, resource, key, problem):
+        self.notes.append(f"{key}: {problem}")
+
+
+class Reflected:
+    """A running reflector, and everything it told."""
+
+    def __init__(self, client, watched, patience):
+        self.facts = []
+        self.pauses = []
+        self.observer = Recorder()
+        self.reflector = Reflector(
+            client,
+            watched,
+            self.facts.append,
+            observer=self.observer,
+            patience=patience,
+            sleep=self.sleep,
+            rng=random.Random(1),
+        )
+
+    async def sleep(self, seconds):
+        self.pauses.append(seconds)
+        await asyncio.sleep(0)
+
+    @property
+    def told(self):
+        return [spell(fact) for fact in self.facts]
+
+
+@pytest.fixture
+async def reflect(api):
+    """Run a reflector until the script is played and the API server keeps quiet."""
+    credentials = Credentials(lambda _: Access(api.url))
+    async with ApiClient(credentials, limiter=RateLimiter(-1), user_agent="t") as client:
+
+        async def run(watched=PODS, patience=Patience(), *, requests=None):  # noqa: B008 - frozen
+            reflected = Reflected(client, watched, patience)
+            task = asyncio.create_task(reflected.reflector.run())
+            expected = requests or len(api.script) + 1
+            async with asyncio.timeout(5):
+                while len(api.seen) < expected and not task.done():  # noqa: ASYNC110 - a test
+                    await asyncio.sleep(0.001)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            return reflected
+
+        yield run
+
+
+STREAMS = {
+    "a streaming list ends at its bookmark, and the watch goes on": (
+        [[added("a", 1), added("b", 2), END, modified("a", 11, node="n"), deleted("b", 12)]],
+        ["+a", "+b", "listed", "~a 1>11", "-b"],
+    ),
+    "a watch that the server ends is resumed where it stopped": (
+        [[END, bookmark(20)], [added("a", 21)]],
+        ["listed", "+a"],
+    ),
+    "a heartbeat ends at the edge, and the next update is told against the newest version": (
+        [[added("a", 1), END, modified("a", 11), modified("a", 12, node="n")]],
+        ["+a", "listed", "~a 11>12"],
+    ),
+    "a label alone is a change": (
+        [[added("a", 1), END, modified("a", 11, labels={"x": "y"})]],
+        ["+a", "listed", "~a 1>11"],
+    ),
+    "what is told twice is heard once": (
+        [[added("a", 1), END, added("a", 1), added("a", 1)]],
+        ["+a", "listed"],
+    ),
+    "the deletion of something unknown is nothing": (
+        [[END, deleted("a", 11)]],
+        ["listed"],
+    ),
+    "another object of the same name ends the first": (
+        [[added("a", 1), END, modified("a", 11, uid="other")]],
+        ["+a", "listed", "-a?", "+a"],
+    ),
+    "an ERROR event 410 leads to a new list, told as a difference": (
+        [
+            [added("a", 1), added("b", 2), added("c", 3), END, error(410)],
+            [added("a", 1), added("c", 31, node="n"), added("d", 32), END],
+        ],
+        ["+a", "+b", "+c", "listed", "~c 3>31", "+d", "-b?"],
+    ),
+    "another ERROR event is resumed": (
+        [[added("a", 1), END, error(500)], [added("b", 11)]],
+        ["+a", "listed", "+b"],
+    ),
+    "an ERROR event at the same place again leads to a new list": (
+        [[added("a", 1), END, error(500)], [error(500)], [END]],
+        ["+a", "listed", "-a?"],
+    ),
+    "a first list that breaks off is taken up without telling twice": (
+        [[added("a", 1), added("b", 2), error(500)], [added("b", 2), added("c", 3), END]],
+        ["+a", "+b", "+c", "-a?", "listed"],
+    ),
+    "changes before the end of a second list count": (
+        [
+            [added("a", 1), END, error(410)],
+            [added("a", 1), added("b", 2), deleted("a", 3), modified("b", 4, node="n"), END],
+        ],
+        ["+a", "listed", "+b", "-a?"],
+    ),
+    "a line that is no JSON is passed over": (
+        [[END, b"<html>", added("a", 11)]],
+        ["listed", "+a"],
+    ),
+    "an object without a name is passed over": (
+        [[END, {"type": "ADDED", "object": {}}, {"type": "ADDED", "object": None}]],
+        ["listed"],
+    ),
+    "an event of 3 MB is read": (
+        [[END, added("a", 11, note="x" * 3_000_000), added("b", 12)]],
+        ["listed", "+a", "+b"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", STREAMS)
+async def test_events_become_facts(api, reflect, name):
+    script, told = STREAMS[name]
+    api.plays(*(api.streams(*events) for events in script))
+
+    reflected = await reflect()
+
+    assert reflected.told == told
+
+
+async def test_a_watch_is_resumed_at_the_last_version(api, reflect):
+    api.plays(api.streams(added("a", 1), END, bookmark(20)), api.streams(added("b", 21)))
+
+    reflected = await reflect()
+
+    first, second, third = (seen.query for seen in api.seen)
+    assert first["sendInitialEvents"] == "true"
+    assert first["resourceVersionMatch"] == "NotOlderThan"
+    assert first["fieldSelector"] == "status.phase!=Succeeded,status.phase!=Failed"
+    assert 300 <= int(first["timeoutSeconds"]) <= 600
+    assert second["resourceVersion"] == "20"
+    assert third["resourceVersion"] == "21"
+    assert reflected.pauses == []
+
+
+async def test_a_broken_connection_is_resumed_after_a_growing_pause(api, reflect):
+    api.plays(
+        api.streams(END, added("a", 11), then="cut"),
+        api.answers(503),
+        api.answers(500),
+        api.streams(added("b", 12)),
+        api.streams(then="cut"),
+    )
+
+    reflected = await reflect()
+
+    assert reflected.told == ["listed", "+a", "+b"]
+    assert [int(seconds * 10) // 8 for seconds in reflected.pauses] == [1, 2, 4, 1]
+    assert [seen.query["resourceVersion"] for seen in api.seen[1:4]] == ["11", "11", "11"]
+
+
+async def test_a_silent_connection_is_taken_for_dead(api, reflect):
+    api.plays(api.streams(END, then="hang"))
+
+    reflected = await reflect(patience=Patience(silence=0.02))
+
+    assert reflected.told == ["listed"]
+    assert reflected.observer.notes.count("restarted") == 1
+
+
+async def test_a_watch_that_ends_as_it_begins_does_not_spin(api, reflect):
+    api.plays(api.streams(END), api.streams(), api.streams(), api.streams())
+
+    reflected = await reflect()
+
+    assert len(reflected.pauses) == 3
+
+
+@pytest.mark.parametrize("status", [400, 405, 422])
+async def test_pages_are_listed_where_streaming_is_refused(api, reflect, status):
+    api.plays(
+        api.answers(status, "sendInitialEvents is forbidden for watch"),
+        api.answers(200, page(pod("a", 1), pod("b", 2), more="more")),
+        api.answers(200, page(pod("c", 3))),
+        api.streams(added("d", 11)),
+    )
+
+    reflected = await reflect()
+
+    assert reflected.told == ["+a", "+b", "+c", "listed", "+d"]
+    assert reflected.pauses == []
+    _, first, second, watch, _ = (seen.query for seen in api.seen)
+    assert "resourceVersion" not in first
+    assert (first["limit"], second["continue"]) == ("500", "more")
+    assert watch["resourceVersion"] == "10"
+
+
+async def test_a_server_that_ignores_streaming_is_listed_by_pages(api, reflect):
+    api.plays(api.streams(added("a", 1)), api.answers(200, page(pod("a", 1), pod("b", 2))))
+
+    reflected = await reflect()
+
+    assert reflected.told == ["+a", "+b", "listed"]
+
+
+async def test_a_list_whose_pages_expire_begins_anew(api, reflect):
+    api.plays(
+        api.answers(422, "no streaming"),
+        api.answers(200, page(pod("a", 1), pod("b", 2), more="more")),
+        api.answers(410, "the continue token is too old"),
+        api.answers(200, page(pod("b", 2), pod("c", 3))),
+    )
+
+    reflected = await reflect()
+
+    assert reflected.told == ["+a", "+b", "+c", "-a?", "listed"]
+    assert "continue" not in api.seen[3].query
+
+
+async def test_a_compacted_watch_is_listed_anew_at_once(api, reflect):
+    api.plays(
+        api.streams(added("a", 1), END),
+        api.answers(410, "too old resource version"),
+        api.streams(bookmark(30, end=True)),
+    )
+
+    reflected = await reflect()
+
+    assert reflected.told == ["+a", "listed", "-a?"]
+    assert reflected.pauses == []
+    assert api.seen[-1].query["resourceVersion"] == "30"
+
+
+async def test_patience_is_shown_for_as_long_as_the_server_asks(api, reflect):
+    api.plays(api.answers(429, "later", Retry_After="17"), api.streams(END))
+
+    reflected = await reflect()
+
+    assert reflected.pauses == [17]
+
+
+@pytest.mark.parametrize("status", [401, 403, 404])
+async def test_missing_permission_is_told_once_and_tried_again(api, reflect, status):
+    refusals = [api.answers(status, "no") for _ in range(6)]
+    api.plays(*refusals, api.streams(added("a", 1), END))
+
+    reflected = await reflect()
+
+    assert reflected.told == ["+a", "listed"]
+    assert reflected.observer.notes.count("denied") == 1
+
+
+async def test_an_optional_resource_does_not_hold_up_the_start(api, reflect):
+    api.plays(api.answers(403, "no"))
+
+    reflected = await reflect(SERVICES)
+
+    assert reflected.told == ["listed"]
+
+
+async def test_a_list_that_is_no_list_is_tried_again(api, reflect):
+    api.plays(api.answers(422, "no"), api.answers(200, b"<html>"), api.answers(200, page()))
+
+    reflected = await reflect()
+
+    assert reflected.told == ["listed"]
+
+
+async def test_a_malformed_pod_is_told_as_a_husk(api, reflect):
+    api.plays(
+        api.streams(
+            END,
+            added("a", 11, node="n", schedulerName="py-scheduler", **MALFORMED),
+            modified("a", 12, node="n", schedulerName="py-scheduler", **MALFORMED),
+            modified("a", 13, node="n"),
+        )
+    )
+
+    reflected = await reflect()
+
+    assert reflected.told == ["listed", "+a", "~a 12>13"]
+    husk = reflected.facts[1].new
+    assert husk.malformed.startswith("spec.overhead[cpu]: 'a lot'")
+    assert (husk.node_name, husk.spec.scheduler_name) == ("n", "py-scheduler")
+    assert reflected.facts[2].new.malformed == ""
+    assert [note for note in reflected.observer.notes if "overhead" in note] == [
+        f"default/a: {husk.malformed}"
+    ]
+
+
+async def test_the_last_good_version_of_anything_else_stays(api, reflect):
+    """A service whose selector becomes unreadable keeps the one it had, over a new list too."""
+
+    def service(kind, name, selector, version):
+        metadata = {"name": name, "namespace": "x", "uid": name, "resourceVersion": str(version)}
+        return {"type": kind, "object": {"metadata": metadata, "spec": {"selector": selector}}}
+
+    api.plays(
+        api.streams(
+            service("ADDED", "s", {"app": "a"}, 1),
+            service("ADDED", "t", {"app": "a"}, 2),
+            END,
+            service("MODIFIED", "s", {"app": 7}, 11),
+            error(410),
+        ),
+        api.streams(service("ADDED", "s", {"app": 7}, 11), bookmark(20, end=True)),
+        api.streams(service("DELETED", "s", {"app": 7}, 21)),
+    )
+
+    reflected = await reflect(SERVICES)
+
+    assert reflected.told == ["+s", "+t", "listed", "-t?", "-s"]
+    assert "x/s: spec.selector[...]: Expected `str`, got `int`" in reflected.observer.notes
+    assert api.seen[-1].query["resourceVersion"] == "21"
+
+
+async def test_heartbeats_share_what_readers_hold(api, reflect):
+    """A node's images are kept once, however often it says that it lives."""
+
+    def node(kind, version):
+        metadata = {"name": "n", "uid": "n", "resourceVersion": str(version)}
+        heartbeat = {"type": "Ready", "status": "True", "lastHeartbeatTime": str(version)}
+        return {
+            "type": kind,
+            "object": {"metadata": metadata, "status": {"conditions": [heartbeat]}},
+        }
+
+    api.plays(api.streams(node("ADDED", 1), END, node("MODIFIED", 11), node("MODIFIED", 12)))
+
+    reflected = await reflect(NODES)
+
+    assert reflected.told == ["+n", "listed"]
+    kept = reflected.reflector.store["", "n"]
+    assert kept.metadata.resource_version == "12"
+    assert kept.status is reflected.facts[0].new.status
+
+
+async def test_long_lists_leave_room_for_others(api, reflect):
+    """No step of a list takes the event loop for longer than its slice."""
+    steps = []
+
+    async def others():
+        loop = asyncio.get_running_loop()
+        while True:
+            steps.append(loop.time())
+            await asyncio.sleep(0)
+
+    pods = [json.dumps(added(f"p{index}", index)).encode() for index in range(2000)]
+    bystander = asyncio.create_task(others())
+    api.plays(api.streams(b"\n".join(pods), END, error(410)), api.streams(END))
+
+    reflected = await reflect()
+
+    bystander.cancel()
+    assert len(reflected.told) == 4001
+    assert max(after - before for before, after in pairwise(steps)) < 0.25
