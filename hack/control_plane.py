@@ -31,6 +31,7 @@ import shutil
 import signal
 import ssl
 import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -273,6 +274,17 @@ class ControlPlane:
         arguments = components.kube_scheduler(self.files, name, port, kubeconfig)
         process = self._run(KUBE_SCHEDULER, [*arguments, *flags], name=name)
         return self._await_server(process, port)
+
+    def start_admitting_kubelet(self, *flags: str) -> Process:
+        """Start `hack.admitting_kubelet` in a process of its own and wait until it is ready.
+
+        It competes with kwok for the pods of kwok's nodes, unless ``kwok_pods=False``.
+        """
+        command = [sys.executable, "-m", "hack.admitting_kubelet", *flags]
+        command += ["--kubeconfig", str(self.admin_kubeconfig)]
+        process = self.spawn("admitting-kubelet", command, cwd=Path(__file__).parent.parent)
+        self._await(process, lambda: "ready" in process.tail())
+        return process
 
     def spawn(
         self,
