@@ -599,6 +599,24 @@ async def test_a_released_lease_is_taken_over_without_waiting_for_expiry(stage):
     assert stage.api.holder == "second"
 
 
+async def test_a_release_survives_a_renewal_that_lands_in_its_middle(stage):
+    keeper = stage.keeper()
+    await keeper.wait_until_leading()
+    put, interruptions = stage.api.put, ["a late renewal"]
+
+    async def interrupted(path, body, params=None):
+        if interruptions and json.loads(body)["spec"]["holderIdentity"] == "":
+            interruptions.pop()
+            stage.api.leases[path]["metadata"]["resourceVersion"] = "999"
+        return await put(path, body)
+
+    stage.api.put = interrupted
+    await keeper.release()
+
+    assert stage.api.holder == ""
+    assert not interruptions
+
+
 async def test_an_unreachable_server_costs_the_lease_at_the_renew_deadline(stage):
     keeper = stage.keeper()
     await keeper.wait_until_leading()
