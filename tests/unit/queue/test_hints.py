@@ -1,0 +1,197 @@
+"""Which change helps which pod."""
+
+import pytest
+
+from scheduler.framework.cluster_event import (
+    ANY,
+    ASSIGNED_POD_ADD,
+    FORCE_ACTIVATE,
+    NODE,
+    NODE_ADD,
+    NODE_DELETE,
+    POD,
+    UNSCHEDULABLE_TIMEOUT,
+    Action,
+    Change,
+    ClusterEvent,
+    Requeue,
+)
+from scheduler.queue.hints import Hints, Verdict, rules_for
+from scheduler.queue.observer import SILENT
+from scheduler.queue.queued_pod import QueuedPod
+from scheduler.testing import make_node, make_pod
+
+POD_EVENT = ClusterEvent(POD, Action.ADD)
+NODE_ADDED = Change(NODE_ADD, None, make_node())
+TAINT = ClusterEvent(NODE, Action.UPDATE_NODE_TAINT)
+
+
+def yes(_pod, _change):
+    return True
+
+
+def no(_pod, _change):
+    return False
+
+
+def broken(_pod, _change):
+    raise TypeError("not what I expected")
+
+
+def make_hints(kit, observer=SILENT):
+    plugins = (
+        kit.Rejector("Yes", Requeue(NODE_ADD, yes)),
+        kit.Rejector("Always", Requeue(NODE_ADD)),
+        kit.Rejector("No", Requeue(NODE_ADD, no)),
+        kit.Rejector("Broken", Requeue(NODE_ADD, broken)),
+        kit.Rejector("Pods", Requeue(POD_EVENT)),
+        kit.Rejector("Late", Requeue(NODE_ADD, no), Requeue(NODE_ADD, yes)),
+        kit.Rejector("Deaf"),
+    )
+    return Hints({"py-scheduler": rules_for(plugins)}, observer)
+
+
+def make_rejected(rejected_by, pending=(), scheduler="py-scheduler"):
+    queued = QueuedPod(pod := make_pod("a", scheduler=scheduler), 0.0, 0)
+    queued.note_failure(pod, frozenset(rejected_by), frozenset(pending), 0.0)
+    return queued
+
+
+@pytest.mark.parametrize(
+    ("rejected_by", "pending", "expected"),
+    [
+        ([], [], Verdict.AFTER_BACKOFF),
+        (["Yes"], [], Verdict.AFTER_BACKOFF),
+        (["Always"], [], Verdict.AFTER_BACKOFF),
+        (["No"], [], Verdict.WAIT),
+        (["No", "Yes"], [], Verdict.AFTER_BACKOFF),
+        (["Late"], [], Verdict.AFTER_BACKOFF),
+        (["Broken"], [], Verdict.AFTER_BACKOFF),
+        (["Broken"], ["Broken"], Verdict.AT_ONCE),
+        (["Pods"], [], Verdict.WAIT),
+        (["Deaf"], [], Verdict.WAIT),
+        (["Unknown"], [], Verdict.WAIT),
+        ([], ["Yes"], Verdict.AT_ONCE),
+        (["Yes"], ["Always"], Verdict.AT_ONCE),
+        (["Yes"], ["No"], Verdict.AFTER_BACKOFF),
+        (["No"], ["No"], Verdict.WAIT),
+    ],
+)
+def test_those_who_turned_a_pod_away_say_whether_a_change_helps(
+    kit, rejected_by, pending, expected
+):
+    hints = make_hints(kit)
+
+    assert hints.verdict(make_rejected(rejected_by, pending), NODE_ADDED) is expected
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (Change(UNSCHEDULABLE_TIMEOUT), Verdict.AFTER_BACKOFF),
+        (Change(FORCE_ACTIVATE, None, make_pod("a")), Verdict.AFTER_BACKOFF),
+        (Change(FORCE_ACTIVATE, None, make_pod("b")), Verdict.WAIT),
+    ],
+)
+def test_a_wildcard_helps_everybody_unless_it_means_another_pod(kit, change, expected):
+    assert make_hints(kit).verdict(make_rejected(["No"], ["No"]), change) is expected
+
+
+def test_a_pod_of_a_profile_that_is_gone_is_tried_again(kit):
+    queued = make_rejected(["No"], scheduler="gone")
+
+    assert make_hints(kit).verdict(queued, NODE_ADDED) is Verdict.AFTER_BACKOFF
+
+
+@pytest.mark.parametrize(
+    ("rejected_by", "pending", "expected", "asked"),
+    [
+        (["No"], [], Verdict.WAIT, 3),
+        (["Yes"], [], Verdict.AFTER_BACKOFF, 1),
+        (["Yes"], ["Yes"], Verdict.AT_ONCE, 1),
+        (["Yes"], ["No"], Verdict.AFTER_BACKOFF, 6),
+    ],
+)
+def test_a_replay_goes_on_while_something_better_may_come(
+    kit, rejected_by, pending, expected, asked
+):
+    observer = kit.Observer()
+    hints = make_hints(kit, observer)
+
+    verdict = hints.verdict_over(make_rejected(rejected_by, pending), [NODE_ADDED] * 3)
+
+    assert verdict is expected
+    assert observer.hints.total() == asked
+
+
+def test_an_unknown_history_counts_as_one_that_may_help(kit):
+    queued = make_rejected(["No"])
+
+    assert make_hints(kit).verdict_over(queued, None) is Verdict.AFTER_BACKOFF
+    assert make_hints(kit).verdict_over(queued, []) is Verdict.WAIT
+
+
+def test_hints_are_counted_by_plugin_event_and_result(kit):
+    observer = kit.Observer()
+    make_hints(kit, observer).verdict(make_rejected(["No", "Broken"]), NODE_ADDED)
+
+    assert observer.hints == {
+        ("No", "NodeAdd", "QueueSkip"): 1,
+        ("Broken", "NodeAdd", "Error"): 1,
+    }
+
+
+@pytest.mark.parametrize(
+    ("registered", "hears_of_taints"),
+    [
+        ([NODE_ADD], True),
+        ([ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_LABEL)], True),
+        ([ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_TAINT)], True),
+        ([NODE_DELETE], False),
+        ([ClusterEvent(NODE, Action.UPDATE_NODE_LABEL)], False),
+        ([POD_EVENT], False),
+        ([], False),
+    ],
+)
+def test_whoever_hears_of_new_nodes_hears_of_taints(kit, registered, hears_of_taints):
+    plugin = kit.Rejector("Fit", *map(Requeue, registered))
+
+    events = [each.event for each in rules_for([plugin]).requeue["Fit"]]
+
+    assert sum(event.covers(TAINT) for event in events) == hears_of_taints
+
+
+def test_a_plugin_that_does_not_say_what_helps_hears_of_everything(kit):
+    plugin = kit.Rejector("Vague")
+    del plugin.requeue_on
+
+    (anything,) = rules_for([plugin]).requeue["Vague"]
+
+    assert anything.hint is None
+    for event in (NODE_ADD, ASSIGNED_POD_ADD, ClusterEvent("example.com/Thing", Action.DELETE)):
+        assert anything.event.covers(event)
+
+
+def test_plugins_that_turn_nobody_away_are_not_asked(kit):
+    class OnlyScores:
+        name = "OnlyScores"
+
+        def score(self, pod, nodes):
+            return None
+
+    gate = kit.GateOf("gate")
+    rules = rules_for([OnlyScores(), gate, kit.fit])
+
+    assert list(rules.requeue) == ["gate", "Fit"]
+    assert rules.gates == (gate,)
+
+
+def test_who_cares_about_an_event_is_told_by_profile_and_by_name(kit):
+    fit, other = kit.fit, kit.Rejector("Other", Requeue(POD_EVENT))
+    rules = {"one": rules_for([fit, other]), "two": rules_for([fit])}
+
+    match = Hints(rules, SILENT).match(NODE_ADD)
+
+    assert match.rejectors == (("one", "Fit"), ("two", "Fit"))
+    assert match.gates == ("Fit",)
+    assert not Hints(rules, SILENT).match(ClusterEvent(ANY, Action.ADD)).rejectors

@@ -1,0 +1,105 @@
+"""Who is nominated where."""
+
+import pytest
+
+from scheduler.framework.decision import CLEAR, KEEP, SetTo
+from scheduler.queue.nominator import Nominator
+from scheduler.testing import make_pod
+
+
+@pytest.mark.parametrize(
+    ("status", "order", "expected"),
+    [
+        ("", KEEP, ""),
+        ("n1", KEEP, "n1"),
+        ("n1", CLEAR, ""),
+        ("n1", SetTo("n2"), "n2"),
+        ("", SetTo("n2"), "n2"),
+    ],
+)
+def test_an_order_says_where_a_pod_is_nominated(status, order, expected):
+    nominator = Nominator()
+    nominator.add(pod := make_pod("a", nominated=status), order)
+
+    assert nominator.node_of(pod.uid) == expected
+    assert nominator.by_node() == ({expected: (pod,)} if expected else {})
+    nominator.check_invariants()
+
+
+def test_a_pod_is_nominated_to_one_node_at_a_time():
+    nominator = Nominator()
+    nominator.add(pod := make_pod("a"), SetTo("n1"))
+    nominator.add(pod, SetTo("n2"))
+
+    assert nominator.for_node("n1") == ()
+    assert nominator.for_node("n2") == (pod,)
+    assert len(nominator) == 1
+
+
+def test_a_bound_pod_is_not_nominated():
+    nominator = Nominator()
+    nominator.add(make_pod("a", node="n1", nominated="n1"), SetTo("n1"))
+
+    assert not nominator.by_node()
+
+
+@pytest.mark.parametrize(
+    ("ours", "old", "new", "expected"),
+    [
+        ("n1", "", "", "n1"),
+        ("n1", "", "n2", "n2"),
+        ("n1", "n1", "", ""),
+        ("n1", "n1", "n1", "n1"),
+        ("", "", "n1", "n1"),
+        ("", "", "", ""),
+        # Upstream does so too: a cleared nomination comes back until the status follows.
+        ("", "n1", "n1", "n1"),
+    ],
+)
+def test_an_update_wins_unless_ours_has_not_been_written_yet(ours, old, new, expected):
+    nominator = Nominator()
+    if ours:
+        nominator.add(make_pod("a"), SetTo(ours))
+
+    nominator.update(make_pod("a", nominated=old), newer := make_pod("a", nominated=new))
+
+    assert nominator.node_of(newer.uid) == expected
+    assert nominator.for_node(expected) == ((newer,) if expected else ())
+
+
+def test_nominated_pods_are_told_in_full_and_in_order():
+    nominator = Nominator()
+    nominator.add(first := make_pod("a", priority=7, requests="1 cpu"), SetTo("n1"))
+    nominator.add(second := make_pod("b"), SetTo("n1"))
+
+    assert nominator.for_node("n1") == (first, second)
+    assert nominator.for_node("n1")[0].priority == 7
+
+
+def test_a_nomination_can_be_withdrawn_once_and_again():
+    nominator = Nominator()
+    nominator.add(pod := make_pod("a"), SetTo("n1"))
+    nominator.delete(pod.uid)
+    nominator.delete(pod.uid)
+
+    assert len(nominator) == 0
+    nominator.check_invariants()
+
+
+def test_every_change_shows_in_the_generation_and_nothing_else_does():
+    nominator = Nominator()
+    pod = make_pod("a")
+    seen = [nominator.generation]
+    for act in (
+        lambda: nominator.add(pod, SetTo("n1")),
+        lambda: nominator.refresh(pod),
+        lambda: nominator.delete(pod.uid),
+    ):
+        act()
+        seen.append(nominator.generation)
+    nominator.delete(pod.uid)
+    nominator.refresh(pod)
+    nominator.add(pod, CLEAR)
+
+    assert seen == sorted(set(seen))
+    assert nominator.generation == seen[-1]
