@@ -1,12 +1,13 @@
 """What the command line asks for: the document's text and what flags lay over it."""
 
+import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field
 
-from msgspec import structs
+from msgspec.structs import replace
 
 from scheduler.config.configuration import Draft, read
+from scheduler.config.document import ClientConnection
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,34 +69,23 @@ class RunSettings:
         """
         draft = read(self.config_text)
         document = draft.document
-        election = structs.replace(document.leader_election, **dict(self.leader_election))
+        election = replace(document.leader_election, **dict(self.leader_election))
         connection, ignored = self._connection(document.client_connection)
-        return replace(
+        return dataclasses.replace(
             draft,
-            document=structs.replace(
-                document, leader_election=election, client_connection=connection
-            ),
+            document=replace(document, leader_election=election, client_connection=connection),
             ignored=draft.ignored + ignored,
         )
 
-    def _connection(self, connection: Any) -> tuple[Any, tuple[str, ...]]:
-        given: dict[str, Any] = {
-            "kubeconfig": self.kubeconfig or None,
-            "qps": self.kube_api_qps or None,
-            "burst": self.kube_api_burst or None,
-        }
-        given = {name: value for name, value in given.items() if value is not None}
-        beaten = (
-            {} if self.config_text is None else {n: _FLAGS[n] for n in given if n != "kubeconfig"}
+    def _connection(self, connection: ClientConnection) -> tuple[ClientConnection, tuple[str, ...]]:
+        """Return *connection* with the flags that count, and those that do not."""
+        alone = self.config_text is None
+        flags = (
+            ("--kubeconfig", "kubeconfig", self.kubeconfig, alone or not connection.kubeconfig),
+            ("--kube-api-qps", "qps", self.kube_api_qps, alone),
+            ("--kube-api-burst", "burst", self.kube_api_burst, alone),
         )
-        if self.config_text is not None and connection.kubeconfig and self.kubeconfig:
-            beaten["kubeconfig"] = _FLAGS["kubeconfig"]
-        laid = {name: value for name, value in given.items() if name not in beaten}
-        return structs.replace(connection, **laid), tuple(beaten.values())
-
-
-_FLAGS = {
-    "kubeconfig": "--kubeconfig (the document names one)",
-    "qps": "--kube-api-qps (the document decides)",
-    "burst": "--kube-api-burst (the document decides)",
-}
+        given = [flag for flag in flags if flag[2]]
+        laid = {field: value for _, field, value, counts in given if counts}
+        beaten = (f"{flag} (the document decides)" for flag, *_, counts in given if not counts)
+        return replace(connection, **laid), tuple(beaten)

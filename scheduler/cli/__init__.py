@@ -1,0 +1,27 @@
+"""The command line: ``py-scheduler``, one module for each command.
+
+Commands turn flags and files into values and hand them to the rooms below. What goes wrong is said
+in one line for each problem, never in a traceback: exit code 2 for what the operator can correct, 1
+for everything else.
+"""
+
+import click
+
+from scheduler.cli.failures import Careful
+from scheduler.cli.run import run
+from scheduler.version import __version__
+
+
+@click.group(
+    cls=Careful,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(__version__, prog_name="py-scheduler", message="%(prog)s %(version)s")
+def main() -> None:
+    """Schedule pods onto nodes, beside the scheduler the cluster has.
+
+    Pods that say "schedulerName: py-scheduler" are filtered, scored and bound by this one.
+    """
+
+
+main.add_command(run)

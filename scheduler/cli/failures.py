@@ -1,0 +1,47 @@
+"""What a user sees when something goes wrong."""
+
+import traceback
+from typing import Any, Final
+
+import click
+
+from scheduler.errors import ConfigurationError, SchedulerError
+
+WITH_TRACEBACK: Final = "scheduler.cli.with_traceback"
+"""Set in the context's ``meta`` by a command that was asked for details."""
+
+_HINT: Final = "hint: --log-level debug shows where it happened"
+
+
+class Careful(click.Group):
+    """A group whose commands fail with a sentence instead of a traceback."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the chosen command."""
+        try:
+            return super().invoke(ctx)
+        except (click.exceptions.Exit, click.ClickException, click.Abort):
+            raise
+        except ConfigurationError as error:
+            _say(*error.problems)
+            ctx.exit(2)
+        except Exception as error:  # noqa: BLE001 - the last place where anything can be caught
+            _show(error, in_full=ctx.meta.get(WITH_TRACEBACK, False))
+            ctx.exit(1)
+
+
+def _say(*problems: str) -> None:
+    for problem in problems:
+        click.echo(f"error: {problem}", err=True)
+
+
+def _show(error: Exception, *, in_full: bool) -> None:
+    if in_full:
+        click.echo("".join(traceback.format_exception(error)), err=True, nl=False)
+    text = " ".join(str(error).split())
+    if isinstance(error, SchedulerError):
+        _say(text)
+    else:
+        _say(f"{type(error).__name__}: {text}" if text else type(error).__name__)
+    if not in_full:
+        click.echo(_HINT, err=True)

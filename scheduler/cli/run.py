@@ -1,0 +1,222 @@
+"""``py-scheduler run``: schedule until told to stop."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from scheduler.cli.failures import WITH_TRACEBACK
+from scheduler.cli.help import GroupedCommand, option, options, seconds
+from scheduler.config.run_settings import RunSettings
+from scheduler.errors import ConfigurationError
+
+_CONFIGURATION = options(
+    "Configuration",
+    option(
+        "--config",
+        metavar="FILE",
+        help="A KubeSchedulerConfiguration document, YAML or JSON; - reads standard input."
+        "  [default: none, built-in defaults]",
+    ),
+    option(
+        "--pod-max-in-unschedulable-pods-duration",
+        metavar="DURATION",
+        callback=seconds,
+        default="5m",
+        show_default=True,
+        help="Try a pod again after this long even if nothing changed.",
+    ),
+    option(
+        "--replace-default-scheduler",
+        is_flag=True,
+        help="Allow the names default-scheduler and kube-scheduler. Only where the cluster's own"
+        " scheduler is switched off: two under one name bind over each other.",
+    ),
+)
+
+_CONNECTION = options(
+    "API server",
+    option(
+        "--kubeconfig",
+        metavar="FILE",
+        default="",
+        help="Credentials, unless the document names a file."
+        "  [default: the pod's service account, else $KUBECONFIG, else ~/.kube/config]",
+    ),
+    option(
+        "--context",
+        metavar="NAME",
+        default="",
+        help="The context of the kubeconfig.  [default: its own]",
+    ),
+    option("--master", metavar="URL", default="", help="The server, instead of the kubeconfig's."),
+    option(
+        "--kube-api-qps",
+        metavar="NUMBER",
+        type=float,
+        help="Requests a second; below 0: unlimited. Ignored with --config.  [default: 50]",
+    ),
+    option(
+        "--kube-api-burst",
+        metavar="NUMBER",
+        type=int,
+        help="Requests that may go at once. Ignored with --config.  [default: 100]",
+    ),
+)
+
+_LEADER_ELECTION = options(
+    "Leader election (each goes before the document)",
+    option(
+        "--leader-elect/--no-leader-elect",
+        default=None,
+        help="Hold a lease while scheduling.  [default: leader-elect]",
+    ),
+    option(
+        "--leader-elect-lease-duration",
+        metavar="DURATION",
+        callback=seconds,
+        help="How long a standby waits after the last renewal.  [default: 15s]",
+    ),
+    option(
+        "--leader-elect-renew-deadline",
+        metavar="DURATION",
+        callback=seconds,
+        help="How long the leader tries to renew before it gives up.  [default: 10s]",
+    ),
+    option(
+        "--leader-elect-retry-period",
+        metavar="DURATION",
+        callback=seconds,
+        help="The pause between two attempts.  [default: 2s]",
+    ),
+    option(
+        "--leader-elect-resource-lock",
+        metavar="KIND",
+        help="The kind of the lock.  [default: leases]",
+    ),
+    option(
+        "--leader-elect-resource-name",
+        metavar="NAME",
+        help="The lease's name.  [default: py-scheduler]",
+    ),
+    option(
+        "--leader-elect-resource-namespace",
+        metavar="NAMESPACE",
+        help="The lease's namespace.  [default: the scheduler's own, else kube-system]",
+    ),
+)
+
+_SERVING = options(
+    "Health, metrics and configuration",
+    option(
+        "--bind-address",
+        metavar="ADDRESS",
+        default="0.0.0.0",  # noqa: S104 - probes and scrapes come from outside the pod
+        show_default=True,
+        help="Where to listen.",
+    ),
+    option(
+        "--port",
+        "--secure-port",
+        metavar="PORT",
+        type=click.IntRange(0, 65535),
+        default=10259,
+        show_default=True,
+        help="The port; 0 serves nothing.",
+    ),
+)
+
+_LOGS = options(
+    "Logs",
+    option(
+        "--log-level",
+        type=click.Choice(["debug", "info", "warning", "error"]),
+        default="info",
+        show_default=True,
+        help="The least severity that is logged.",
+    ),
+    option(
+        "--log-format",
+        type=click.Choice(["auto", "json", "console"]),
+        default="auto",
+        show_default=True,
+        help="auto: console on a terminal, json elsewhere and in a cluster.",
+    ),
+)
+
+
+@click.command(cls=GroupedCommand)
+@_CONFIGURATION
+@_CONNECTION
+@_LEADER_ELECTION
+@_SERVING
+@_LOGS
+@click.pass_context
+def run(ctx: click.Context, /, **flags: Any) -> None:
+    """Schedule pods until told to stop.
+
+    Without any option: the kubeconfig or service account at hand, kube-scheduler's default
+    plugins, and pods that say "schedulerName: py-scheduler".
+    """
+    ctx.meta[WITH_TRACEBACK] = flags["log_level"] == "debug"
+    settings = settings_from(flags)
+    # Late, so that --help and mistakes in flags answer at once.
+    from scheduler import app
+    from scheduler.observe import logs
+
+    logs.configure(settings.log_level, settings.log_format, sys.stderr)
+    ctx.exit(app.run(settings))
+
+
+def settings_from(flags: dict[str, Any]) -> RunSettings:
+    """Return what *flags* ask for, by their Python names; reads the document."""
+    path = flags["config"]
+    return RunSettings(
+        config_path=path or "",
+        config_text=None if path is None else _read(path),
+        leader_election=_leader_election(flags),
+        pod_seconds_unschedulable_maximum=flags["pod_max_in_unschedulable_pods_duration"],
+        **{name: flags[name] for name in _SAME_NAME},
+    )
+
+
+_SAME_NAME = (
+    "kubeconfig",
+    "context",
+    "master",
+    "kube_api_qps",
+    "kube_api_burst",
+    "bind_address",
+    "port",
+    "log_level",
+    "log_format",
+    "replace_default_scheduler",
+)
+
+_LEADER_ELECTION_FIELDS = {
+    "leader_elect": "leader_elect",
+    "leader_elect_lease_duration": "lease_duration_seconds",
+    "leader_elect_renew_deadline": "renew_deadline_seconds",
+    "leader_elect_retry_period": "retry_period_seconds",
+    "leader_elect_resource_lock": "resource_lock",
+    "leader_elect_resource_name": "resource_name",
+    "leader_elect_resource_namespace": "resource_namespace",
+}
+
+
+def _leader_election(flags: dict[str, Any]) -> dict[str, object]:
+    return {
+        field: flags[flag]
+        for flag, field in _LEADER_ELECTION_FIELDS.items()
+        if flags[flag] is not None
+    }
+
+
+def _read(path: str) -> str:
+    try:
+        return sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
+    except OSError as error:
+        raise ConfigurationError(f"--config: cannot read {path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ConfigurationError(f"--config: {path} is no UTF-8 text") from error

@@ -1,0 +1,195 @@
+"""The metric families: names, labels and buckets, in one table.
+
+What begins with ``scheduler_`` or ``rest_client_`` has upstream's name, type, labels and buckets,
+so that existing dashboards and alerts work. What begins with ``py_scheduler_`` is ours.
+
+Source: ``pkg/scheduler/metrics/metrics.go``.
+"""
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+Kind = Literal["counter", "gauge", "histogram"]
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """One family of metrics; a gauge is read when somebody looks."""
+
+    name: str
+    kind: Kind
+    help: str
+    labels: tuple[str, ...] = ()
+    buckets: tuple[float, ...] = ()
+
+
+def exponential(start: float, factor: float, count: int) -> tuple[float, ...]:
+    """Return *count* bounds, each *factor* times the one before."""
+    return tuple(start * factor**exponent for exponent in range(count))
+
+
+_SLOW: Final = exponential(0.001, 2, 15)
+_QUICK: Final = exponential(0.0001, 2, 12)
+_TINY: Final = exponential(0.00001, 1.5, 20)
+_LONG: Final = exponential(0.01, 2, 20)
+_REQUEST: Final = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
+
+
+def _counter(name: str, text: str, *labels: str) -> Family:
+    return Family(name, "counter", text, labels)
+
+
+def _gauge(name: str, text: str, *labels: str) -> Family:
+    return Family(name, "gauge", text, labels)
+
+
+def _histogram(name: str, text: str, buckets: tuple[float, ...], *labels: str) -> Family:
+    return Family(name, "histogram", text, labels, buckets)
+
+
+ATTEMPTS: Final = _counter(
+    "scheduler_schedule_attempts_total", "Attempts to schedule pods.", "result", "profile"
+)
+ATTEMPT_DURATION: Final = _histogram(
+    "scheduler_scheduling_attempt_duration_seconds",
+    "Duration of an attempt, binding included.",
+    _SLOW,
+    "result",
+    "profile",
+)
+ALGORITHM_DURATION: Final = _histogram(
+    "scheduler_scheduling_algorithm_duration_seconds", "Duration of a decision.", _SLOW
+)
+EVENT_HANDLING_DURATION: Final = _histogram(
+    "scheduler_event_handling_duration_seconds",
+    "Duration of taking in a change of the cluster.",
+    _QUICK,
+    "event",
+)
+PREEMPTION_VICTIMS: Final = _histogram(
+    "scheduler_preemption_victims", "Pods evicted by one preemption.", exponential(1, 2, 7)
+)
+PREEMPTION_ATTEMPTS: Final = _counter(
+    "scheduler_preemption_attempts_total", "Attempts to make room by preemption."
+)
+PREEMPTION_DURATION: Final = _histogram(
+    "scheduler_preemption_goroutines_duration_seconds",
+    "Duration of carrying out a preemption.",
+    _LONG,
+    "result",
+)
+PREEMPTIONS: Final = _counter(
+    "scheduler_preemption_goroutines_execution_total", "Preemptions carried out.", "result"
+)
+SLI_DURATION: Final = _histogram(
+    "scheduler_pod_scheduling_sli_duration_seconds",
+    "Time from a pod's first entry into the queue until it was bound.",
+    _LONG,
+    "attempts",
+)
+POD_ATTEMPTS: Final = _histogram(
+    "scheduler_pod_scheduling_attempts",
+    "Attempts it took to bind a pod.",
+    exponential(1, 2, 5),
+)
+AFTER_FLUSH: Final = _counter(
+    "scheduler_pod_scheduled_after_flush_total",
+    "Pods bound after they had waited for the longest time allowed.",
+)
+EXTENSION_POINT_DURATION: Final = _histogram(
+    "scheduler_framework_extension_point_duration_seconds",
+    "Duration of all plugins of an extension point.",
+    _QUICK,
+    "extension_point",
+    "status",
+    "profile",
+)
+PLUGIN_DURATION: Final = _histogram(
+    "scheduler_plugin_execution_duration_seconds",
+    "Duration of one plugin at an extension point, sampled.",
+    _TINY,
+    "plugin",
+    "extension_point",
+    "status",
+)
+HINT_DURATION: Final = _histogram(
+    "scheduler_queueing_hint_execution_duration_seconds",
+    "Duration of asking a plugin whether an event helps a pod.",
+    _TINY,
+    "plugin",
+    "event",
+    "hint",
+)
+INCOMING_PODS: Final = _counter(
+    "scheduler_queue_incoming_pods_total", "Pods put into a queue.", "queue", "event"
+)
+PERMIT_WAIT_DURATION: Final = _histogram(
+    "scheduler_permit_wait_duration_seconds", "Time held by Permit plugins.", _SLOW, "result"
+)
+PLUGIN_EVALUATIONS: Final = _counter(
+    "scheduler_plugin_evaluation_total",
+    "Questions to plugins; a node counts as one.",
+    "plugin",
+    "extension_point",
+    "profile",
+)
+
+PENDING_PODS: Final = _gauge("scheduler_pending_pods", "Pods in each queue.", "queue")
+INFLIGHT_EVENTS: Final = _gauge(
+    "scheduler_inflight_events", "Events kept for the pods being decided.", "event"
+)
+GOROUTINES: Final = _gauge("scheduler_goroutines", "Tasks under way.", "operation")
+CACHE_SIZE: Final = _gauge("scheduler_cache_size", "Nodes and pods in the cache.", "type")
+UNSCHEDULABLE_PODS: Final = _gauge(
+    "scheduler_unschedulable_pods",
+    "Waiting pods, by the plugins that rejected them.",
+    "plugin",
+    "profile",
+)
+LEADER: Final = _gauge(
+    "leader_election_master_status", "1 while this process holds the lease.", "name"
+)
+
+REQUESTS: Final = _counter(
+    "rest_client_requests_total", "Requests to the API server.", "code", "method", "host"
+)
+REQUEST_DURATION: Final = _histogram(
+    "rest_client_request_duration_seconds",
+    "Duration of a request to the API server.",
+    _REQUEST,
+    "verb",
+    "host",
+)
+
+BIND_CONFLICTS: Final = _counter(
+    "py_scheduler_bind_conflicts_total", "Bindings refused since somebody else had decided."
+)
+LOST_ANSWERS: Final = _counter(
+    "py_scheduler_lost_answers_total",
+    "Requests of which nobody knows whether they took effect.",
+    "request",
+)
+KUBELET_REJECTIONS: Final = _counter(
+    "py_scheduler_kubelet_rejections_total", "Pods that a kubelet refused after binding.", "reason"
+)
+WATCH_RESTARTS: Final = _counter(
+    "py_scheduler_watch_restarts_total", "Watches begun anew.", "resource", "reason"
+)
+LOOP_STALL: Final = _histogram(
+    "py_scheduler_loop_stall_seconds",
+    "Time for which one step kept everything else waiting.",
+    exponential(0.005, 2, 12),
+)
+EVENTS_DROPPED: Final = _counter(
+    "py_scheduler_events_dropped_total", "Events that were not sent.", "reason"
+)
+PLUGIN_FAILURES: Final = _counter(
+    "py_scheduler_plugin_failures_total",
+    "Times a plugin raised, stalled or answered in the wrong shape.",
+    "plugin",
+    "extension_point",
+)
+BUILD: Final = _gauge("py_scheduler_build_info", "1; the labels tell the build.", "version")
+
+FAMILIES: Final = tuple(value for value in list(globals().values()) if isinstance(value, Family))
+GAUGES: Final = {family.name: family for family in FAMILIES if family.kind == "gauge"}

@@ -1,0 +1,170 @@
+"""The endpoint that probes, scrapers and people ask: health, metrics, configuration.
+
+Answers read exactly as kube-scheduler's do. A failing check keeps its reason to itself there, since
+anybody may ask; the reason goes to the log.
+
+Source: ``staging/src/k8s.io/apiserver/pkg/server/healthz/healthz.go``.
+"""
+
+import ssl
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from errno import EACCES, EADDRINUSE, EADDRNOTAVAIL
+
+import msgspec
+from aiohttp import web
+from prometheus_client.exposition import choose_encoder
+
+from scheduler.errors import ConfigurationError
+from scheduler.observe import event_names
+from scheduler.observe.logs import get_logger
+from scheduler.observe.metrics import Metrics
+
+Check = Callable[[], str | None]
+"""Returns what is wrong; None if nothing is."""
+
+Checks = Mapping[str, Check]
+Handler = Callable[[web.Request], Awaitable[web.Response]]
+
+log = get_logger()
+
+
+def ping() -> str | None:
+    """Answer that the process lives."""
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """What can be asked for.
+
+    Args:
+        metrics: What is scraped.
+        configuration: Returns the effective configuration, JSON-encodable.
+        healthz: Whether the process does its work; the lease's check, if there is one.
+        livez: Whether the process should live on.
+        readyz: Whether the process is ready for work.
+    """
+
+    metrics: Metrics
+    configuration: Callable[[], Mapping[str, object]]
+    healthz: Checks = field(default_factory=lambda: {"ping": ping})
+    livez: Checks = field(default_factory=lambda: {"ping": ping})
+    readyz: Checks = field(default_factory=lambda: {"ping": ping})
+
+    def application(self) -> web.Application:
+        """Return all of it as a web application."""
+        application = web.Application()
+        application.on_response_prepare.append(_forbid_caching)
+        groups = {"healthz": self.healthz, "livez": self.livez, "readyz": self.readyz}
+        for name, checks in groups.items():
+            application.router.add_get(f"/{name}", _answer_all(name, checks))
+            application.router.add_get(f"/{name}/{{check}}", _answer_one(checks))
+        application.router.add_get("/metrics", self._answer_metrics)
+        application.router.add_get("/configz", self._answer_configuration)
+        return application
+
+    async def _answer_metrics(self, request: web.Request) -> web.Response:
+        encode, content_type = choose_encoder(request.headers.get("Accept", ""))
+        body = encode(self.metrics.registry)
+        return web.Response(body=body, headers={"Content-Type": content_type})
+
+    async def _answer_configuration(self, _request: web.Request) -> web.Response:
+        body = msgspec.json.encode({"componentconfig": self.configuration()})
+        return web.Response(body=body, content_type="application/json")
+
+
+async def serve(
+    application: web.Application,
+    address: str,
+    port: int,
+    ssl_context: ssl.SSLContext | None = None,
+) -> web.AppRunner:
+    """Serve *application* until the runner that is returned is cleaned up.
+
+    Args:
+        application: What to serve.
+        address: The address to listen at.
+        port: The port; 0 takes a free one, which ``runner.addresses`` tells.
+        ssl_context: Serve HTTPS with it; without one, plain HTTP.
+
+    Raises:
+        ConfigurationError: If the address cannot be had; it names the flag.
+    """
+    runner = web.AppRunner(application, access_log=None)
+    await runner.setup()
+    try:
+        site = web.TCPSite(runner, address, port, ssl_context=ssl_context, shutdown_timeout=5)
+        await site.start()
+    except OSError as error:
+        await runner.cleanup()
+        raise ConfigurationError(_explain(error, address, port)) from error
+    log.info(event_names.ENDPOINT_OPENED, addresses=[list(each[:2]) for each in runner.addresses])
+    return runner
+
+
+def _explain(error: OSError, address: str, port: int) -> str:
+    if error.errno == EADDRINUSE:
+        return f"--port: {port} is in use at {address}; choose another one, or 0 to serve nothing"
+    if error.errno == EACCES:
+        return f"--port: {port} needs privileges; choose one above 1023"
+    if error.errno == EADDRNOTAVAIL:
+        return f"--bind-address: {address} is no address of this machine"
+    return f"--bind-address: cannot listen at {address}, port {port}: {error.strerror or error}"
+
+
+async def _forbid_caching(_request: web.Request, response: web.StreamResponse) -> None:
+    response.headers.setdefault("Cache-Control", "no-cache, private")
+
+
+def _answer_all(name: str, checks: Checks) -> Handler:
+    async def answer(request: web.Request) -> web.Response:
+        excluded = set(request.query.getall("exclude", []))
+        failed, lines = _run(name, checks, excluded)
+        if unmatched := sorted(excluded - checks.keys()):
+            quoted = ",".join(f'"{each}"' for each in unmatched)
+            lines += f"warn: some health checks cannot be excluded: no matches for {quoted}\n"
+        if failed:
+            return _text(f"{lines}{name} check failed\n", status=500)
+        return _text(f"{lines}{name} check passed\n" if "verbose" in request.query else "ok")
+
+    return answer
+
+
+def _run(name: str, checks: Checks, excluded: set[str]) -> tuple[bool, str]:
+    """Run *checks*; return whether one failed, and a line for each."""
+    failed, lines = False, ""
+    for check, ask in checks.items():
+        if check in excluded:
+            lines += f"[+]{check} excluded: ok\n"
+        elif (problem := _outcome(ask)) is None:
+            lines += f"[+]{check} ok\n"
+        else:
+            failed = True
+            lines += f"[-]{check} failed: reason withheld\n"
+            log.info(event_names.HEALTH_FAILED, endpoint=name, check=check, problem=problem)
+    return failed, lines
+
+
+def _answer_one(checks: Checks) -> Handler:
+    async def answer(request: web.Request) -> web.Response:
+        name = request.match_info["check"]
+        if name not in checks:
+            return _text("404 page not found\n", status=404)
+        problem = _outcome(checks[name])
+        if problem is not None:
+            return _text(f"internal server error: {problem}\n", status=500)
+        return _text("ok")
+
+    return answer
+
+
+def _outcome(check: Check) -> str | None:
+    try:
+        return check()
+    except Exception as error:  # noqa: BLE001 - a check that breaks has failed, whatever broke
+        return f"check raised {error!r}"
+
+
+def _text(body: str, status: int = 200) -> web.Response:
+    return web.Response(text=body, status=status, headers={"X-Content-Type-Options": "nosniff"})
