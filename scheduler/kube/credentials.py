@@ -22,7 +22,6 @@ from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import unquote
 from urllib.request import getproxies_environment
 
 import yaml
@@ -210,7 +209,7 @@ class ServiceAccountSource:
             ) from problem
         return Access(
             server=found.host,
-            authorization=f"Bearer {_read(token, 'service account')}",
+            authorization=_bearer(_read(token, "service account"), f"service account: {token}"),
             tls=self._tls.context(
                 _Tls(
                     _read(authorities, "service account"),
@@ -234,10 +233,18 @@ class KubeconfigSource:
         self._context = context
         self._tls = _TlsCache()
         self._plugin = _Plugin()
+        self._read: tuple[_Entry, _Entry] | None = None
 
     def __call__(self, refused: bool) -> Access:
-        """Read the files; ask the exec plugin where its last answer has expired or was refused."""
-        cluster, user = _entries(self._paths, self._context)
+        """Read the files; ask the exec plugin where its last answer has expired or was refused.
+
+        The kubeconfig itself is read again only after a refusal: it seldom changes, and parsing
+        YAML would slow down everything else. The tokens and certificates that it names are read
+        each time.
+        """
+        if self._read is None or refused:
+            self._read = _entries(self._paths, self._context)
+        cluster, user = self._read
         server = _server(cluster.text("server"), cluster.at("server"))
         shown = self._identity(cluster, user, refused)
         access = Access(
@@ -259,9 +266,9 @@ class KubeconfigSource:
         )
         if path := user.text("tokenFile"):
             token = _read(user.beside(path), user.at("tokenFile"))
-            return replace(certificate, authorization=f"Bearer {token}")
-        if token := user.text("token"):
-            return replace(certificate, authorization=f"Bearer {token.strip()}")
+            return replace(certificate, authorization=_bearer(token, user.at("tokenFile")))
+        if token := user.text("token").strip():
+            return replace(certificate, authorization=_bearer(token, user.at("token")))
         if "exec" in user.values:
             return self._plugin.ask(cluster, user, refused).over(certificate)
         if "auth-provider" in user.values:
@@ -402,8 +409,9 @@ class _Plugin:
         """Return what the plugin said, or says now if that has expired or was *refused*."""
         if self._said is None or refused or time.time() >= self._expires_at:
             status = _run_plugin(cluster, user)
+            token = str(status.get("token") or "").strip()
             self._said = _Identity(
-                authorization=f"Bearer {status['token']}" if status.get("token") else "",
+                authorization=_bearer(token, user.at("exec")) if token else "",
                 certificate=status.get("clientCertificateData", ""),
                 key=status.get("clientKeyData", ""),
             )
@@ -617,7 +625,7 @@ def _in_network(address: ipaddress.IPv4Address | ipaddress.IPv6Address, network:
 
 def _server(text: str, name: str) -> str:
     """Check an API server's address; a bare host means HTTPS."""
-    server = unquote(text).rstrip("/") if "%" in text else text.rstrip("/")
+    server = text.rstrip("/")
     if server and "://" not in server:
         server = f"https://{server}"
     try:
@@ -630,6 +638,13 @@ def _server(text: str, name: str) -> str:
             f"{name}: {text!r} is not the address of an API server, such as https://10.0.0.1:6443"
         )
     return server
+
+
+def _bearer(token: str, name: str) -> str:
+    """Return the header for *token*, unless it could not stand in one."""
+    if not token.isascii() or not token.isprintable():
+        raise ConfigurationError(f"{name}: this is no token: it is not one line of plain text")
+    return f"Bearer {token}"
 
 
 def _read(path: Path, name: str) -> str:

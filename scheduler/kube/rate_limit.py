@@ -12,6 +12,8 @@ BURST_DEFAULT: Final = 100
 class RateLimiter:
     """A bucket of *burst* tokens, refilled with *qps* tokens a second; first come, first served.
 
+    One serves one event loop; threads have their own.
+
     Args:
         qps: Requests a second in the long run; negative for no limit, 0 for the default.
         burst: Requests that may leave at once after a quiet time; 0 for the default.

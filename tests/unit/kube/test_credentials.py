@@ -205,6 +205,7 @@ BROKEN = {
     },
     "users[u].user.tokenFile": {"user": {"tokenFile": "missing"}},
     "users[u].user.token": {"user": {"token": 7}},
+    "users[u].user.token: this is no token": {"user": {"token": "two\nlines"}},
     "users[u].user.exec": {
         "user": {"exec": {"command": "no-such-plugin", "apiVersion": "v1", "installHint": "get it"}}
     },
