@@ -1,7 +1,9 @@
 """One thin client towards the API server: bytes in, bytes out, errors from the family tree.
 
-It repeats nothing but a request that was refused for stale credentials (401), once. Whether a lost
-answer, a conflict or a plea for patience is worth another try is known only to the caller.
+It repeats nothing but a request that was refused for stale credentials (401), once; aiohttp may
+repeat a GET, PUT or DELETE whose pooled connection was closed under it, and never a POST or PATCH.
+Whether a lost answer, a conflict or a plea for patience is worth another try is known only to the
+caller.
 """
 
 import time
