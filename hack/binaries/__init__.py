@@ -22,10 +22,10 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hack.binaries.build import BuildError, build
 from hack.binaries.cache import KUBEBUILDER_ASSETS, Cache, default_cache, executables_in
-from hack.binaries.download import NO_DOWNLOAD, DownloadError, download, downloads_allowed
 from hack.binaries.pins import ALL, ETCD, KUBERNETES, KWOK, MissingBinariesError
+from hack.binaries.releases import NO_DOWNLOAD, DownloadError, download, downloads_allowed
+from hack.binaries.toolchain import BuildError, build
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -53,16 +53,14 @@ def ensure(
     found = _ready(names, cache, environ)
     if len(found) == len(names):
         return found
+    supply = _Supply(cache, fetch if downloads_allowed(environ) else None, make)
     with cache.locked():
         # Somebody else may have filled the cache while we waited for the lock.
         found = _ready(names, cache, environ)
-        tried = [_describe_places(cache, environ)]
-        for name in names:
-            if name not in found and _obtain(name, cache, environ, fetch, make, tried):
-                found |= cache.find([name])
+        found |= cache.find([name for name in names if name not in found and supply.obtain(name)])
     missing = tuple(name for name in names if name not in found)
     if missing:
-        raise MissingBinariesError(missing, tuple(tried))
+        raise MissingBinariesError(missing, (_places(cache, environ), *supply.tried))
     return found
 
 
@@ -73,32 +71,53 @@ def _ready(names: Collection[str], cache: Cache, environ: Mapping[str, str]) -> 
     return found
 
 
-def _obtain(
-    name: str,
-    cache: Cache,
-    environ: Mapping[str, str],
-    fetch: Fetch,
-    make: Fetch,
-    tried: list[str],
-) -> bool:
-    """Download ``name`` or build it; note in ``tried`` what failed."""
-    sources = [("downloading", fetch, DownloadError)] if downloads_allowed(environ) else []
-    if not sources:
-        tried.append(f"downloading {name}: switched off by {NO_DOWNLOAD}")
-    for verb, source, failure in [*sources, ("building", make, BuildError)]:
-        _progress(f"{verb} {name}")
+class _Supply:
+    """Fills the cache, and remembers what was tried in vain."""
+
+    def __init__(self, cache: Cache, fetch: Fetch | None, make: Fetch) -> None:
+        self.tried: list[str] = []
+        self._cache = cache
+        self._fetch = fetch
+        self._make = make
+        if fetch is None:
+            self.tried.append(f"downloading: switched off by {NO_DOWNLOAD}")
+
+    def obtain(self, name: str) -> bool:
+        """Download ``name`` or else build it; return whether the cache has it now."""
+        return self._download(name) or self._build(name)
+
+    def _download(self, name: str) -> bool:
+        if self._fetch is None:
+            return False
         try:
-            with cache.workspace() as workspace:
-                cache.put(name, source(name, workspace))
-        except failure as error:
-            tried.append(f"{verb} {error}")
-            _progress(f"{verb} {error}")
-        else:
-            return True
-    return False
+            self._store("downloading", name, self._fetch)
+        except DownloadError as error:
+            self._failed("downloading", name, error)
+            if error.unreachable:
+                # Offline: one time-out is enough.
+                self._fetch = None
+            return False
+        return True
+
+    def _build(self, name: str) -> bool:
+        try:
+            self._store("building", name, self._make)
+        except BuildError as error:
+            self._failed("building", name, error)
+            return False
+        return True
+
+    def _store(self, verb: str, name: str, source: Fetch) -> None:
+        _progress(f"{verb} {name}")
+        with self._cache.workspace() as workspace:
+            self._cache.put(name, source(name, workspace))
+
+    def _failed(self, verb: str, name: str, error: Exception) -> None:
+        self.tried.append(f"{verb} {name}: {error}")
+        _progress(self.tried[-1])
 
 
-def _describe_places(cache: Cache, environ: Mapping[str, str]) -> str:
+def _places(cache: Cache, environ: Mapping[str, str]) -> str:
     assets = environ.get(KUBEBUILDER_ASSETS)
     return f"{KUBEBUILDER_ASSETS} ({assets or 'not set'}) and the cache {cache.directory}"
 

@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import tarfile
+import urllib.error
 import urllib.request
 import zipfile
 from typing import TYPE_CHECKING, BinaryIO, cast
@@ -36,44 +37,51 @@ _KUBERNETES_RELEASES = "https://dl.k8s.io/release"
 class DownloadError(RuntimeError):
     """A release could not be had, or is not what its publisher says it is."""
 
+    def __init__(self, message: str, *, unreachable: bool = False) -> None:
+        super().__init__(message)
+        self.unreachable = unreachable
+
 
 def downloads_allowed(environ: Mapping[str, str] | None = None) -> bool:
     """Whether the user lets us download: ``PY_SCHEDULER_NO_DOWNLOAD=1`` says no."""
     return (environ or os.environ).get(NO_DOWNLOAD, "") in {"", "0"}
 
 
-def download(name: str, directory: Path, *, open_url: Open | None = None) -> Path:
+def download(
+    name: str, directory: Path, *, open_url: Open | None = None, system: str | None = None
+) -> Path:
     """Fetch the official release of ``name`` into ``directory``; return the executable's path."""
-    fetch = open_url or _open_https
+    fetch, system = open_url or _open_https, system or host()
     try:
         if name == "etcd":
-            return _etcd(directory, fetch)
+            return _etcd(directory, system, fetch)
         if name == "kwok":
-            return _kwok(directory, fetch)
+            return _kwok(directory, system, fetch)
         assert name in KUBERNETES_BINARIES, name
-        return _kubernetes(name, directory, fetch)
+        return _kubernetes(name, directory, system, fetch)
     except (OSError, ValueError, LookupError, tarfile.TarError, zipfile.BadZipFile) as error:
-        raise DownloadError(f"{name}: {error}") from error
+        answered = not isinstance(error, OSError) or isinstance(error, urllib.error.HTTPError)
+        raise DownloadError(str(error), unreachable=not answered) from error
 
 
-def _kubernetes(name: str, directory: Path, open_url: Open) -> Path:
-    url = f"{_KUBERNETES_RELEASES}/{KUBERNETES}/bin/{host().replace('-', '/')}/{name}"
+def _kubernetes(name: str, directory: Path, system: str, open_url: Open) -> Path:
+    url = f"{_KUBERNETES_RELEASES}/{KUBERNETES}/bin/{system.replace('-', '/')}/{name}"
     published = _read(f"{url}.sha256", open_url).decode().split()[0]
     return _checked(url, directory / name, published, open_url)
 
 
-def _etcd(directory: Path, open_url: Open) -> Path:
-    stem = f"etcd-{ETCD}-{host()}"
+def _etcd(directory: Path, system: str, open_url: Open) -> Path:
+    stem = f"etcd-{ETCD}-{system}"
     # Linux releases are tarballs, macOS releases are zip files.
-    archive = f"{stem}.tar.gz" if host().startswith("linux") else f"{stem}.zip"
+    archive = f"{stem}.tar.gz" if system.startswith("linux") else f"{stem}.zip"
     base = f"{_ETCD_RELEASES}/{ETCD}"
     sums = _read(f"{base}/SHA256SUMS", open_url).decode()
     path = _checked(f"{base}/{archive}", directory / archive, _sum_of(archive, sums), open_url)
     return _unpacked(path, f"{stem}/etcd", directory / "etcd")
 
 
-def _kwok(directory: Path, open_url: Open) -> Path:
-    asset = f"kwok-{host()}"
+def _kwok(directory: Path, system: str, open_url: Open) -> Path:
+    asset = f"kwok-{system}"
     release = json.loads(_read(f"{_KWOK_RELEASE}/{KWOK}", open_url))
     digests = {entry["name"]: entry["digest"] for entry in release["assets"]}
     published = str(digests[asset]).removeprefix("sha256:")
