@@ -35,7 +35,7 @@ class Bind:
     Args:
         evaluated: How many nodes were judged.
         feasible: How many of them could take the pod.
-        ties: Every node that shared the best total, the chosen one among them.
+        ties: Nodes that shared the best total, the chosen one first, ten at most.
     """
 
     pod: Pod

@@ -8,6 +8,7 @@ caller.
 
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
+from copy import copy
 from types import TracebackType
 from typing import Final, Protocol, Self
 from urllib.parse import urlencode
@@ -129,6 +130,12 @@ class ApiClient:
     ) -> None:
         await self._requests.close()
         await self._watches.close()
+
+    def unpaced(self) -> "ApiClient":
+        """Return a client over the same connections that leaves the rate limit to its caller."""
+        twin = copy(self)
+        twin._limiter = RateLimiter(-1)  # noqa: SLF001 - a twin of our own
+        return twin
 
     async def get(self, path: str, params: Mapping[str, str] | None = None) -> bytes:
         """Read what is at *path*."""

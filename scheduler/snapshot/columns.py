@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from hashlib import blake2b
 
 import numpy as np
 
@@ -73,6 +74,7 @@ class ClusterColumns:
         self.taints = TaintSets()
         self.groups = PodGroups()
         self.closed: dict[int, str] = {}
+        self.name_hashes = np.zeros(64, dtype=np.uint64)
         self._ports: dict[tuple[str, int], dict[str, Tally]] = {}
         self._images: dict[str, _Image] = {}
 
@@ -88,6 +90,7 @@ class ClusterColumns:
         self.names.append(node.name)
         self.pods.append({})
         self.rows[node.name] = row
+        self._hash_name(row, node.name)
         self._describe(row, None, node)
         return row
 
@@ -144,6 +147,11 @@ class ClusterColumns:
             yield from in_use.values()
         else:
             yield from (tally for ip, tally in in_use.items() if ip in {WILDCARD, wanted.ip})
+
+    def _hash_name(self, row: int, name: str) -> None:
+        if row >= len(self.name_hashes):
+            self.name_hashes = np.concatenate([self.name_hashes, np.zeros_like(self.name_hashes)])
+        self.name_hashes[row] = hash_name(name)
 
     def _describe(self, row: int, old: Node | None, new: Node) -> None:
         """Bring the columns about the node itself up to date."""
@@ -213,6 +221,7 @@ class ClusterColumns:
         """Let the node in row *source* take over row *target*, which was erased."""
         node = self.nodes[target] = self.nodes[source]
         self.names[target] = self.names[source]
+        self.name_hashes[target] = self.name_hashes[source]
         self.pods[target] = self.pods[source]
         self.rows[node.name] = target
         for tally in self._tallies():
@@ -231,6 +240,11 @@ class ClusterColumns:
         yield self.unschedulable
         yield from (tally for addresses in self._ports.values() for tally in addresses.values())
         yield from (image.nodes for image in self._images.values())
+
+
+def hash_name(name: str) -> int:
+    """Return 64 even bits that depend on *name* alone, on every machine and in every run."""
+    return int.from_bytes(blake2b(name.encode(), digest_size=8).digest(), "little")
 
 
 def _images_of(node: Node) -> dict[str, int]:

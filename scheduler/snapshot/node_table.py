@@ -12,7 +12,7 @@ from scheduler.model.node import Node
 from scheduler.model.pod import HostPort, Pod, ports_conflict
 from scheduler.model.resources import PODS
 from scheduler.model.selectors import IN, Requirement
-from scheduler.model.taints import Taint
+from scheduler.model.taints import DO_NOT_SCHEDULE, Taint, Toleration, first_untolerated
 from scheduler.snapshot.columns import ClusterColumns
 from scheduler.snapshot.labels import ABSENT
 from scheduler.snapshot.objects import ClusterObjects
@@ -24,7 +24,7 @@ Mask = NDArray[np.bool_]
 Int64s = NDArray[np.int64]
 Rows = NDArray[np.intp]
 
-T = TypeVar("T", np.int64, np.int32, np.bool_)
+T = TypeVar("T", np.int64, np.int32, np.uint64, np.bool_)
 
 NO_DOMAIN: Final = ABSENT
 _FAR: Final = np.iinfo(np.int64).max
@@ -146,6 +146,12 @@ class NodeTable:
     # Columns about nodes.
 
     @property
+    def name_hashes(self) -> NDArray[np.uint64]:
+        """64 even bits for each node's name, for breaking ties."""
+        self._check()
+        return self._gather(self._columns.name_hashes[: self._whole])
+
+    @property
     def unschedulable(self) -> Mask:
         """Whether the node is cordoned."""
         return self._gather(self._columns.unschedulable.where(self._whole))
@@ -177,14 +183,17 @@ class NodeTable:
         """How many domain numbers of *key* were given out: one more than the largest."""
         return self._columns.labels.column(key).values
 
-    def by_taints(self, answer: Callable[[tuple[Taint, ...]], T]) -> NDArray[T]:
+    def by_taints(self, answer: Callable[[tuple[Taint, ...]], int]) -> Int64s:
         """Ask *answer* once for each distinct list of taints, and give every row its own."""
-        self._check()
-        taints = self._columns.taints
-        answers = np.array([answer(each) for each in taints.sets])
-        if not len(answers):
-            return answers
-        return answers[self._gather(taints.ids[: self._whole])]
+        return self._by_taints(answer, np.int64)
+
+    def untolerated(self, tolerations: Sequence[Toleration]) -> Mask:
+        """Whether a NoSchedule or NoExecute taint of the node is covered by no toleration."""
+
+        def repels(taints: tuple[Taint, ...]) -> bool:
+            return first_untolerated(taints, tolerations, DO_NOT_SCHEDULE) is not None
+
+        return self._by_taints(repels, np.bool_)
 
     def image(self, name: str) -> tuple[int, int, Mask] | None:
         """Return an image's size in bytes, on how many nodes it is, and which rows hold it."""
@@ -311,6 +320,12 @@ class NodeTable:
         if tally is None:
             return np.zeros(len(self), dtype=np.int64)
         return self._gather(tally.dense(self._whole))
+
+    def _by_taints(self, answer: Callable[[tuple[Taint, ...]], int], kind: type[T]) -> NDArray[T]:
+        self._check()
+        taints = self._columns.taints
+        answers = np.array([answer(each) for each in taints.sets], dtype=kind)
+        return answers[self._gather(taints.ids[: self._whole])]
 
     def _gather(self, column: NDArray[T]) -> NDArray[T]:
         gathered = column.view() if self._rows is None else column[self._rows]

@@ -1,0 +1,52 @@
+# `make demo` and `make test` set up everything they need; `make help` lists the rest.
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.ready
+PYTEST_ARGS ?=
+
+.DEFAULT_GOAL := help
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(READY): constraints.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "py-scheduler needs Python 3.11 or newer; name one with: make PYTHON=python3.12 ..."; exit 1; }
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r constraints.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+setup: $(READY) ## Make the virtual environment, from pinned and hashed packages
+
+demo: $(READY) ## A real control plane, simulated nodes, py-scheduler, and where every pod went
+	$(BIN)/python -m hack.demo
+
+test: $(READY) ## Everything that must hold: format, lint, types, room picture, all tests
+	$(BIN)/python -m hack.lanes $(PYTEST_ARGS)
+
+unit: $(READY) ## The tests that need no control plane
+	$(BIN)/python -m pytest -q tests/unit tests/transcripts tests/simulation $(PYTEST_ARGS)
+
+format: $(READY) ## Format the code and sort its imports
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(READY) ## Throughput beside kube-scheduler, interleaved on the same control plane
+	$(BIN)/python -m benchmarks.throughput
+
+measure: $(READY) ## The shape of the code: lengths of files and functions, tests to code
+	$(BIN)/python -m hack.measure
+
+binaries: $(READY) ## Find or build the pinned control plane binaries
+	$(BIN)/python -m hack.binaries
+
+constraints: $(READY) ## Renew constraints.txt from pyproject.toml
+	$(PYTHON) -m venv .venv/uv && .venv/uv/bin/python -m pip install --quiet uv
+	.venv/uv/bin/uv pip compile pyproject.toml --group dev --universal --python-version 3.11 \
+		--generate-hashes --no-header --no-emit-index-url --upgrade --quiet -o constraints.txt
+
+clean: ## Remove what make made here; binaries stay in the user's cache
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+
+.PHONY: help setup demo test unit format bench measure binaries constraints clean

@@ -1,0 +1,435 @@
+"""Composition: the only place that builds things and joins them."""
+
+import asyncio
+import gc
+import os
+import signal
+import socket
+import sys
+import time
+import uuid
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from scheduler.cache.cluster_cache import ClusterCache
+from scheduler.config.configuration import SchedulerConfiguration
+from scheduler.config.run_settings import RunSettings
+from scheduler.framework.plugin import needs_of
+from scheduler.framework.profile import Profile
+from scheduler.framework.registry import Registry
+from scheduler.kube.client import ApiClient
+from scheduler.kube.credentials import Credentials, load_credentials
+from scheduler.kube.events import EventRecorder
+from scheduler.kube.lease import LeaseKeeper, LeaseSettings
+from scheduler.kube.rate_limit import RateLimiter
+from scheduler.kube.reflector import Reflector
+from scheduler.kube.requests import Requests
+from scheduler.kube.watched import WATCHED, Watched
+from scheduler.loop.binding_cycle import BindingCycle
+from scheduler.loop.control_loop import ControlLoop, LoopSettings
+from scheduler.loop.fact_handlers import FactHandlers
+from scheduler.loop.failures import Failed, Failures
+from scheduler.loop.inbox import Inbox
+from scheduler.loop.status_writer import StatusWriter
+from scheduler.loop.telemetry import Telemetry
+from scheduler.model.fact import Resource
+from scheduler.model.pod import Pod
+from scheduler.observe import event_names, families
+from scheduler.observe.health import Checks, Endpoint, ping, serve
+from scheduler.observe.logs import configure, get_logger
+from scheduler.observe.metrics import Metrics
+from scheduler.plugins import IN_TREE
+from scheduler.queue.hints import rules_for
+from scheduler.queue.scheduling_queue import QueueSettings, SchedulingQueue
+from scheduler.version import __version__
+
+log = get_logger()
+
+USER_AGENT: Final = f"py-scheduler/{__version__}"
+LOST_LEASE_EXIT_CODE: Final = 1
+_NAMESPACE_FILE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+_ALWAYS_WATCHED: Final = (Resource.POD, Resource.FAILED_POD, Resource.NODE)
+_UNLIMITED_QPS: Final = -1.0
+_EVENT_SECONDS_AT_THE_END: Final = 3.0
+
+
+def run(settings: RunSettings) -> int:
+    """Schedule until told to stop, and return the exit code.
+
+    Raises:
+        ConfigurationError: If the configuration, the credentials or a plugin cannot be used.
+    """
+    configure(settings.log_level, settings.log_format, sys.stderr)
+    registry = Registry(IN_TREE)
+    configuration = settings.draft().resolve(
+        registry.available, replace_default_scheduler=settings.replace_default_scheduler
+    )
+    profiles = {spec.scheduler_name: registry.build(spec) for spec in configuration.profiles}
+    _tell_configuration(configuration)
+    return _event_loop_run(_schedule(settings, configuration, profiles))
+
+
+def _event_loop_run(main: Coroutine[Any, Any, int]) -> int:
+    """Run *main* on the fastest event loop there is."""
+    try:
+        import uvloop
+    except ImportError:  # not on every platform; the standard loop does as well, only slower
+        return asyncio.run(main)
+    code: int = uvloop.run(main)
+    return code
+
+
+def _tell_configuration(configuration: SchedulerConfiguration) -> None:
+    names = [spec.scheduler_name for spec in configuration.profiles]
+    log.info(event_names.CONFIGURATION_LOADED, profiles=names)
+    if configuration.ignored_fields:
+        log.warning(
+            event_names.CONFIGURATION_IGNORED,
+            fields=list(configuration.ignored_fields),
+            why="they have no meaning here",
+        )
+    if configuration.missing_defaults:
+        log.warning(
+            event_names.DEFAULT_PLUGINS_MISSED, plugins=list(configuration.missing_defaults)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Core:
+    """The loop with its cache and queue, and the inbox that leads to it."""
+
+    loop: ControlLoop
+    cache: ClusterCache
+    queue: SchedulingQueue
+    inbox: Inbox
+    binding: BindingCycle
+    status: StatusWriter
+
+
+def build_core(
+    *,
+    profiles: Mapping[str, Profile],
+    requests: Requests,
+    binds: Requests,
+    pace: Callable[[], Awaitable[None]],
+    telemetry: Telemetry,
+    awaited: Iterable[Resource],
+    may_act: Callable[[], bool],
+    queue_settings: QueueSettings,
+    loop_settings: LoopSettings,
+    clock: Callable[[], float] = time.monotonic,
+) -> Core:
+    """Join the pure rooms to the loop; what reaches the outside comes in as arguments.
+
+    *requests* keeps to the rate limit by itself; *binds* does not, since a bind waits for *pace*
+    first and is checked once more after it.
+    """
+    first = next(iter(profiles.values()))
+    cache, inbox = ClusterCache(), Inbox()
+    queue = SchedulingQueue(
+        {name: rules_for(profile.plugins) for name, profile in profiles.items()},
+        first.queue_sort.sort_key,
+        queue_settings,
+        telemetry,
+    )
+    status = StatusWriter(requests, telemetry)
+    failures = Failures(
+        queue=queue,
+        status=status,
+        telemetry=telemetry,
+        newest=lambda pod: handlers.newest(pod),  # noqa: PLW0108 - made below
+        clock=clock,
+        wall=_wall,
+    )
+    binding = BindingCycle(
+        cache=cache,
+        queue=queue,
+        inbox=inbox,
+        failures=failures,
+        requests=binds,
+        pace=pace,
+        telemetry=telemetry,
+        clock=clock,
+    )
+    handlers = FactHandlers(
+        cache,
+        queue,
+        frozenset(profiles),
+        telemetry,
+        condemned=binding.condemned,
+        unreadable=lambda pod: failures.report(pod, _unreadable(pod)),
+    )
+    loop = ControlLoop(
+        profiles=profiles,
+        cache=cache,
+        queue=queue,
+        inbox=inbox,
+        handlers=handlers,
+        binding=binding,
+        failures=failures,
+        telemetry=telemetry,
+        awaited=tuple(awaited),
+        may_act=may_act,
+        clock=clock,
+        settings=loop_settings,
+    )
+    return Core(loop, cache, queue, inbox, binding, status)
+
+
+def _unreadable(pod: Pod) -> Failed:
+    return Failed.error(f"the pod cannot be read: {pod.malformed}")
+
+
+def _wall() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def watched_by(profiles: Iterable[Profile]) -> tuple[Watched[Any], ...]:
+    """Return what the plugins of *profiles* need to know about, pods and nodes first."""
+    needs = {
+        need for profile in profiles for plugin in profile.plugins for need in needs_of(plugin)
+    }
+    wanted = [*_ALWAYS_WATCHED, *(r for r in Resource if r in needs and r not in _ALWAYS_WATCHED)]
+    annotated = {
+        Resource.POD: "pod.annotations" in needs,
+        Resource.NODE: "node.annotations" in needs,
+    }
+    return tuple(
+        WATCHED[resource].with_annotations() if annotated.get(resource) else WATCHED[resource]
+        for resource in wanted
+    )
+
+
+async def _schedule(
+    settings: RunSettings,
+    configuration: SchedulerConfiguration,
+    profiles: Mapping[str, Profile],
+) -> int:
+    """Open what has to be open, run, and close everything in turn."""
+    connection = configuration.client_connection
+    credentials = await load_credentials(
+        connection.kubeconfig or None,
+        context=settings.context or None,
+        master=settings.master or None,
+    )
+    telemetry = Telemetry(Metrics(), server=credentials.access.server)
+    limiter = RateLimiter(connection.qps, connection.burst)
+    async with AsyncExitStack() as stack:
+        client = await stack.enter_async_context(_client(credentials, limiter, telemetry))
+        events = await stack.enter_async_context(_client(credentials, _unlimited(), telemetry))
+        recorder = EventRecorder(
+            events,
+            host=socket.gethostname(),
+            limiter=RateLimiter(connection.qps, connection.burst),
+            observer=telemetry,
+        )
+        telemetry.recorder = recorder
+        run = _Run(settings, configuration, profiles, telemetry, client, limiter, credentials)
+        return await run.to_the_end(recorder)
+
+
+def _unlimited() -> RateLimiter:
+    return RateLimiter(_UNLIMITED_QPS)
+
+
+def _client(credentials: Credentials, limiter: RateLimiter, telemetry: Telemetry) -> ApiClient:
+    return ApiClient(credentials, limiter=limiter, user_agent=USER_AGENT, observer=telemetry)
+
+
+class _Run:
+    """One life of the process, from the first list to the last answer."""
+
+    def __init__(
+        self,
+        settings: RunSettings,
+        configuration: SchedulerConfiguration,
+        profiles: Mapping[str, Profile],
+        telemetry: Telemetry,
+        client: ApiClient,
+        limiter: RateLimiter,
+        credentials: Credentials,
+    ) -> None:
+        self._settings = settings
+        self._configuration = configuration
+        self._telemetry = telemetry
+        self._credentials = credentials
+        self._client = client
+        self._watched = watched_by(profiles.values())
+        self._stop = asyncio.Event()
+        self._lost = False
+        self._keeper = self._lease_keeper()
+        self._core = build_core(
+            profiles=profiles,
+            requests=client,
+            binds=client.unpaced(),
+            pace=limiter.acquire,
+            telemetry=telemetry,
+            awaited=[each.resource for each in self._watched],
+            may_act=self._may_act,
+            queue_settings=QueueSettings(
+                configuration.backoff_seconds_initial,
+                configuration.backoff_seconds_maximum,
+                settings.pod_seconds_unschedulable_maximum,
+            ),
+            loop_settings=LoopSettings(),
+        )
+        self._read_gauges()
+
+    async def to_the_end(self, recorder: EventRecorder) -> int:
+        """Run until a signal or the loss of the lease, and return the exit code."""
+        self._listen_to_signals()
+        runner = await self._serve()
+        log.info(event_names.SCHEDULER_STARTED, version=__version__)
+        if self._keeper is not None:
+            self._keeper.start()
+        delivering = asyncio.create_task(recorder.run())
+        reflecting = asyncio.create_task(self._reflect())
+        looping = asyncio.create_task(self._core.loop.run())
+        stopping = asyncio.create_task(self._stop.wait())
+        leading = asyncio.create_task(self._announce_leading())
+        try:
+            await asyncio.wait(
+                (delivering, reflecting, looping, stopping), return_when=asyncio.FIRST_COMPLETED
+            )
+            if not self._lost:
+                self._core.loop.stop()
+                await looping
+                await self._core.status.close(_EVENT_SECONDS_AT_THE_END)
+                await recorder.close(_EVENT_SECONDS_AT_THE_END)
+                await self._release()
+        finally:
+            await _cancel(delivering, reflecting, looping, stopping, leading)
+            if runner is not None:
+                await runner.cleanup()
+        log.info(event_names.SCHEDULER_STOPPED, lease_lost=self._lost)
+        return LOST_LEASE_EXIT_CODE if self._lost else 0
+
+    def _may_act(self) -> bool:
+        return self._keeper is None or self._keeper.is_leading
+
+    # The lease.
+
+    def _lease_keeper(self) -> LeaseKeeper | None:
+        election = self._configuration.leader_election
+        if not election.leader_elect:
+            return None
+        settings = LeaseSettings(
+            namespace=election.resource_namespace or _own_namespace(),
+            name=election.resource_name,
+            identity=f"{socket.gethostname()}_{uuid.uuid4()}",
+            lease_seconds=int(election.lease_duration_seconds),
+            renew_deadline_seconds=election.renew_deadline_seconds,
+            retry_seconds=election.retry_period_seconds,
+        )
+        return LeaseKeeper(
+            settings,
+            lambda: ApiClient(
+                self._credentials,
+                limiter=_unlimited(),
+                user_agent=f"{USER_AGENT} leader-election",
+                timeout_seconds=settings.request_seconds,
+            ),
+            on_lost=_die,
+            observer=self._telemetry,
+        )
+
+    async def _announce_leading(self) -> None:
+        if self._keeper is not None and await self._keeper.wait_until_leading():
+            log.info(event_names.LEASE_ACQUIRED)
+            self._core.inbox.stir()
+
+    async def _release(self) -> None:
+        if self._keeper is not None:
+            await self._keeper.release()
+            log.info(event_names.LEASE_RELEASED)
+
+    # Watches.
+
+    async def _reflect(self) -> None:
+        """Watch everything; the first complete picture is the time to tidy memory."""
+        async with asyncio.TaskGroup() as group:
+            for each in self._watched:
+                reflector = Reflector(
+                    self._client, each, self._core.inbox.put, observer=self._telemetry
+                )
+                group.create_task(reflector.run())
+            group.create_task(self._tidy_when_synced())
+
+    async def _tidy_when_synced(self) -> None:
+        while not self._core.loop.synced:  # noqa: ASYNC110 - the loop is not made to tell anyone
+            await asyncio.sleep(0.1)
+        # What was listed lives as long as we do: the collector need not look at it again.
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(50_000, 20, 50)
+
+    # Health, metrics, signals.
+
+    async def _serve(self) -> Any:
+        if not self._settings.port:
+            return None
+        synced: Checks = {"ping": ping, "sched-handler-sync": self._check_synced}
+        endpoint = Endpoint(
+            self._telemetry.metrics,
+            self._configuration.written,
+            healthz={"ping": ping},
+            readyz={**synced, "shutdown": self._check_shutdown},
+        )
+        return await serve(endpoint.application(), self._settings.bind_address, self._settings.port)
+
+    def _check_synced(self) -> str | None:
+        return None if self._core.loop.synced else "handlers are not fully synchronized"
+
+    def _check_shutdown(self) -> str | None:
+        return "process is shutting down" if self._stop.is_set() else None
+
+    def _read_gauges(self) -> None:
+        core, metrics = self._core, self._telemetry.metrics
+        metrics.read(families.PENDING_PODS, core.queue.counts)
+        metrics.read(families.INFLIGHT_EVENTS, core.queue.in_flight_counts)
+        metrics.read(families.CACHE_SIZE, core.cache.sizes)
+        metrics.read(families.GOROUTINES, lambda: {"binding": core.binding.in_flight})
+        name = self._configuration.leader_election.resource_name
+        metrics.read(families.LEADER, lambda: {name: int(self._may_act())})
+
+    def _listen_to_signals(self) -> None:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._on_signal)
+
+    def _on_signal(self) -> None:
+        """Stop in order; a second signal does not wait for anything."""
+        if self._stop.is_set():
+            os._exit(1)
+        self._stop.set()
+
+
+def _die(why: str) -> None:
+    """End the process at once: somebody else may lead now, and no request may begin any more.
+
+    It runs in the lease's own thread, since the event loop may be what is stuck.
+    """
+    log.error(event_names.LEASE_LOST, why=why)
+    os._exit(LOST_LEASE_EXIT_CODE)
+
+
+def _own_namespace() -> str:
+    """Return the namespace we run in, else ``kube-system``."""
+    try:
+        return _NAMESPACE_FILE.read_text().strip() or "kube-system"
+    except OSError:
+        return "kube-system"
+
+
+async def _cancel(*tasks: asyncio.Task[Any]) -> None:
+    """End *tasks*; what one of them died of is raised."""
+    for task in tasks:
+        task.cancel()
+    results = await asyncio.gather(*tasks, return_exceptions=True)
+    for result in results:
+        if isinstance(result, Exception) and not isinstance(result, asyncio.CancelledError):
+            raise result

@@ -1,0 +1,7 @@
+"""What the cluster looks like, as far as we know: what was told, and what we assume.
+
+Facts about nodes and pods are written into the columns, and our own placements with them before the
+API server confirms them. An assumption ends by confirmation, forgetting or removal, never by time.
+The loop is the only writer, so there is no lock; readers get a view. It knows framework, snapshot,
+model and errors.
+"""

@@ -1,0 +1,27 @@
+"""How a plugin is asked: under the observer's eyes, and answerable for what it raises."""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from scheduler.errors import MalformedObject, PluginError, SchedulerError
+from scheduler.framework.observer import Observer
+
+R = TypeVar("R")
+
+
+def ask(point: str, plugin: str, observer: Observer, question: Callable[..., R], *args: Any) -> R:
+    """Put *question* to *plugin*.
+
+    Raises:
+        PluginError: If the plugin raises anything: that is a bug of the plugin, or it met a pod
+            that it cannot read.
+    """
+    with observer.plugin(point, plugin):
+        try:
+            return question(*args)
+        except MalformedObject as problem:
+            raise PluginError(plugin, f"cannot judge the pod: {problem}") from problem
+        except SchedulerError:
+            raise
+        except Exception as bug:
+            raise PluginError(plugin, f"raised {type(bug).__name__} in {point}: {bug}") from bug

@@ -1,0 +1,299 @@
+"""Asks the filters of a profile, and writes down what they say.
+
+Every row is judged. The first plugin that refuses a row is the one to blame for it, with all its
+reasons; later plugins are not blamed for rows that are refused already.
+
+Source: ``pkg/scheduler/schedule_one.go`` (findNodesThatFitPod) and
+``framework/runtime/framework.go`` (RunPreFilterPlugins, RunFilterPlugins).
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from scheduler.errors import PluginError
+from scheduler.framework.asking import ask
+from scheduler.framework.diagnosis import Diagnosis, Verdict
+from scheduler.framework.observer import Observer
+from scheduler.framework.plugin import FilterPlugin, PreFilterPlugin
+from scheduler.framework.profile import Profile
+from scheduler.framework.rejection import Failure, NodeMask, Only, Refused, Rejection, Skip
+from scheduler.model.pod import Pod
+from scheduler.snapshot.node_table import NodeTable
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Narrowed:
+    """What the pre-filter plugins left to judge.
+
+    Args:
+        only: The rows that may be judged at all; None for every row.
+        narrowed_by: The plugins that named rows.
+        skipped: Plugins whose filter has nothing to say about the pod.
+        refused: The answer that refuses every row at once.
+        refused_by: Whose answer that is.
+    """
+
+    only: NodeMask | None = None
+    narrowed_by: tuple[str, ...] = ()
+    skipped: frozenset[str] = frozenset()
+    refused: Refused | None = None
+    refused_by: frozenset[str] = frozenset()
+
+
+@dataclass(slots=True, eq=False)
+class _Tally:
+    """What has been said so far, while the filters are asked."""
+
+    alive: NodeMask
+    verdicts: list[Verdict] = field(default_factory=list)
+    failures: list[tuple[str, Failure]] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Filtered:
+    """The outcome: which rows can take the pod, and what stands against the others."""
+
+    feasible: NodeMask
+    verdicts: tuple[Verdict, ...]
+
+
+def ask_pre_filters(
+    plugins: Sequence[PreFilterPlugin], pod: Pod, nodes: NodeTable, observer: Observer
+) -> Narrowed:
+    """Ask every pre-filter plugin about *pod*.
+
+    Raises:
+        PluginError: If one fails.
+    """
+    only: NodeMask | None = None
+    narrowed_by: list[str] = []
+    skipped: set[str] = set()
+    refused: tuple[Refused, str] | None = None
+    for plugin in plugins:
+        answer = ask("PreFilter", plugin.name, observer, plugin.pre_filter, pod, nodes)
+        match answer:
+            case None:
+                pass
+            case Skip():
+                skipped.add(plugin.name)
+            case Refused(resolvable=resolvable):
+                refused = answer, plugin.name
+                if not resolvable:
+                    break
+            case Only(names=names):
+                mask = nodes.named(names)
+                only = mask if only is None else only & mask
+                narrowed_by.append(plugin.name)
+                if not only.any():
+                    text = _nothing_left(narrowed_by)
+                    return Narrowed(
+                        only=only,
+                        refused=Refused(text, resolvable=False),
+                        refused_by=frozenset(narrowed_by),
+                    )
+            case Failure(text=text):
+                raise PluginError(plugin.name, f"failed in PreFilter: {text}")
+            case _:
+                raise PluginError(plugin.name, f"answered PreFilter with {answer!r}")
+    return Narrowed(
+        only,
+        tuple(narrowed_by),
+        frozenset(skipped),
+        refused[0] if refused else None,
+        frozenset({refused[1]} if refused else ()),
+    )
+
+
+def _nothing_left(plugins: Sequence[str]) -> str:
+    if len(plugins) == 1:
+        return f"node(s) didn't satisfy plugin {plugins[0]}"
+    return f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(plugins))}] simultaneously"
+
+
+def ask_filters(
+    plugins: Iterable[FilterPlugin],
+    skipped: frozenset[str],
+    pod: Pod,
+    nodes: NodeTable,
+    observer: Observer,
+) -> Filtered:
+    """Ask every filter about every row of *nodes*.
+
+    Raises:
+        PluginError: If one fails, or could not judge a row that no other refused.
+    """
+    tally = _Tally(np.ones(len(nodes), dtype=np.bool_))
+    for row, why in nodes.closed.items():
+        _refuse(tally, "", why, _one(row, len(nodes)), resolvable=False)
+    for plugin in plugins:
+        if plugin.name in skipped:
+            continue
+        answers = ask("Filter", plugin.name, observer, _listed, plugin, pod, nodes)
+        _take(tally, plugin.name, answers, len(nodes))
+        if not tally.alive.any():
+            break
+    _raise_failures(tally)
+    return Filtered(tally.alive, tuple(tally.verdicts))
+
+
+def _listed(plugin: FilterPlugin, pod: Pod, nodes: NodeTable) -> list[Rejection | Failure]:
+    return list(plugin.filter(pod, nodes))
+
+
+def _take(tally: _Tally, plugin: str, answers: Sequence[Rejection | Failure], rows: int) -> None:
+    """Write down what one plugin said; all its reasons count for the rows it is to blame for."""
+    before = tally.alive.copy()
+    for answer in answers:
+        _check(plugin, answer, rows)
+        blamed = answer.nodes & before
+        if not blamed.any():
+            continue
+        if isinstance(answer, Failure):
+            tally.failures.append((plugin, Failure(blamed, answer.text)))
+        else:
+            _refuse(tally, plugin, answer.reason, blamed, answer.resolvable)
+
+
+def _refuse(
+    tally: _Tally, plugin: str, reason: str, nodes: NodeMask, resolvable: NodeMask | bool
+) -> None:
+    tally.alive &= ~nodes
+    tally.verdicts.append(Verdict(plugin, reason, nodes, nodes & resolvable))
+
+
+def _check(plugin: str, answer: object, rows: int) -> None:
+    """Hold the contract: a mask over the rows, and a reason."""
+    if not isinstance(answer, Rejection | Failure):
+        raise PluginError(plugin, f"yielded {answer!r} from filter, not a Rejection or Failure")
+    nodes: object = answer.nodes
+    if not isinstance(nodes, np.ndarray) or nodes.shape != (rows,) or nodes.dtype != np.bool_:
+        raise PluginError(plugin, f"did not answer with one truth value for each of {rows} rows")
+    if isinstance(answer, Rejection) and not answer.reason:
+        raise PluginError(plugin, "refused nodes without giving a reason")
+
+
+def _raise_failures(tally: _Tally) -> None:
+    for plugin, failure in tally.failures:
+        if (failure.nodes & tally.alive).any():
+            raise PluginError(plugin, f"failed in Filter: {failure.text}")
+
+
+def filter_nodes(
+    profile: Profile,
+    narrowed: Narrowed,
+    pod: Pod,
+    nodes: NodeTable,
+    nominated: Mapping[int, Sequence[Pod]],
+    observer: Observer,
+) -> Filtered:
+    """Judge every row, with pods nominated to rows of *nodes* both present and absent.
+
+    A row with nominated pods must take the pod in both worlds: the nominated pods may arrive, and
+    they may not; resources can fail one way while affinity fails the other.
+    """
+    if narrowed.only is not None:
+        return _judge_only(profile, narrowed, pod, nodes, nominated, observer)
+    with observer.extension_point("Filter"):
+        if not nominated:
+            return ask_filters(profile.filter, narrowed.skipped, pod, nodes, observer)
+        crowded = nodes.each(adding=nominated)
+        first = ask_filters(profile.filter, narrowed.skipped, pod, crowded, observer)
+        return _second_pass(profile, narrowed, pod, nodes, nominated, first, observer)
+
+
+def _second_pass(
+    profile: Profile,
+    narrowed: Narrowed,
+    pod: Pod,
+    nodes: NodeTable,
+    nominated: Mapping[int, Sequence[Pod]],
+    first: Filtered,
+    observer: Observer,
+) -> Filtered:
+    """Ask again, without the nominated pods, about rows that passed with them."""
+    rows = np.array([row for row in nominated if first.feasible[row]], dtype=np.intp)
+    if not len(rows):
+        return first
+    again = ask_filters(profile.filter, narrowed.skipped, pod, nodes.select(rows), observer)
+    feasible = first.feasible.copy()
+    feasible[rows] = again.feasible
+    spread = tuple(_spread(verdict, rows, len(nodes)) for verdict in again.verdicts)
+    return Filtered(feasible, first.verdicts + spread)
+
+
+def _judge_only(
+    profile: Profile,
+    narrowed: Narrowed,
+    pod: Pod,
+    nodes: NodeTable,
+    nominated: Mapping[int, Sequence[Pod]],
+    observer: Observer,
+) -> Filtered:
+    """Judge the rows that pre-filters named, and nothing else."""
+    assert narrowed.only is not None
+    rows = narrowed.only.nonzero()[0]
+    at = {int(row): index for index, row in enumerate(rows)}
+    inner = filter_nodes(
+        profile,
+        Narrowed(skipped=narrowed.skipped),
+        pod,
+        nodes.select(rows),
+        {at[row]: pods for row, pods in nominated.items() if row in at},
+        observer,
+    )
+    feasible = np.zeros(len(nodes), dtype=np.bool_)
+    feasible[rows] = inner.feasible
+    return Filtered(
+        feasible, tuple(_spread(verdict, rows, len(nodes)) for verdict in inner.verdicts)
+    )
+
+
+def _spread(verdict: Verdict, rows: "np.typing.NDArray[np.intp]", size: int) -> Verdict:
+    """Carry a verdict about some *rows* over to the table of *size* they were taken from."""
+    nodes, resolvable = np.zeros(size, dtype=np.bool_), np.zeros(size, dtype=np.bool_)
+    nodes[rows], resolvable[rows] = verdict.nodes, verdict.resolvable
+    return Verdict(verdict.plugin, verdict.reason, nodes, resolvable)
+
+
+def diagnose(nodes: NodeTable, narrowed: Narrowed, filtered: Filtered | None) -> Diagnosis:
+    """Sum up why no row of *nodes* can take the pod."""
+    if filtered is None:
+        assert narrowed.refused is not None
+        return Diagnosis(
+            names=tuple(nodes.names),
+            pre_filter=narrowed.refused.reason,
+            absent=narrowed.refused.reason,
+            rejected_by=narrowed.refused_by,
+            nodes=len(nodes),
+            preemption_may_help=np.full(len(nodes), narrowed.refused.resolvable),
+        )
+    blamed = {verdict.plugin for verdict in filtered.verdicts if verdict.plugin}
+    return Diagnosis(
+        names=tuple(nodes.names),
+        verdicts=filtered.verdicts,
+        absent=_outside(narrowed) if narrowed.only is not None else "",
+        rejected_by=frozenset(blamed | set(narrowed.narrowed_by)),
+        nodes=len(nodes),
+        preemption_may_help=_may_help(filtered.verdicts, len(nodes)),
+    )
+
+
+def _outside(narrowed: Narrowed) -> str:
+    return f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(narrowed.narrowed_by))}]"
+
+
+def _may_help(verdicts: Sequence[Verdict], rows: int) -> NodeMask:
+    """Return rows that were refused and of which no reason is beyond help."""
+    refused, hopeless = np.zeros(rows, dtype=np.bool_), np.zeros(rows, dtype=np.bool_)
+    for verdict in verdicts:
+        refused |= verdict.nodes
+        hopeless |= verdict.nodes & ~verdict.resolvable
+    return refused & ~hopeless
+
+
+def _one(row: int, rows: int) -> NodeMask:
+    mask = np.zeros(rows, dtype=np.bool_)
+    mask[row] = True
+    return mask

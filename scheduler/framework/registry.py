@@ -1,0 +1,93 @@
+"""The plugins there are, and profiles built from them."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from scheduler.config.configuration import ProfileSpec
+from scheduler.config.extension_point import Point
+from scheduler.errors import ConfigurationError
+from scheduler.framework.profile import Profile, Weighted
+
+_METHODS: Final[Mapping[Point, str]] = {
+    Point.PRE_ENQUEUE: "pre_enqueue",
+    Point.QUEUE_SORT: "sort_key",
+    Point.PRE_FILTER: "pre_filter",
+    Point.FILTER: "filter",
+    Point.POST_FILTER: "post_filter",
+    # Upstream prepares scores in a point of its own; here a score plugin prepares itself.
+    Point.PRE_SCORE: "score",
+    Point.SCORE: "score",
+    Point.RESERVE: "reserve",
+    Point.PERMIT: "permit",
+    Point.PRE_BIND: "pre_bind",
+    Point.BIND: "bind",
+}
+
+
+def points_of(plugin: type) -> frozenset[Point]:
+    """Return the extension points that a plugin class serves."""
+    return frozenset(point for point, method in _METHODS.items() if hasattr(plugin, method))
+
+
+class Registry:
+    """Plugin classes by name."""
+
+    def __init__(self, plugins: Mapping[str, type]) -> None:
+        self._plugins = dict(plugins)
+
+    @property
+    def available(self) -> Mapping[str, frozenset[Point]]:
+        """The extension points of every plugin."""
+        return {name: points_of(plugin) for name, plugin in self._plugins.items()}
+
+    def also(self, plugins: Mapping[str, type]) -> "Registry":
+        """Return a registry that knows *plugins* too.
+
+        Raises:
+            ConfigurationError: If a name is taken.
+        """
+        for name in plugins:
+            if name in self._plugins:
+                raise ConfigurationError(f"plugin {name}: a plugin named {name} already exists")
+        return Registry({**self._plugins, **plugins})
+
+    def build(self, spec: ProfileSpec, generation: int = 0) -> Profile:
+        """Build the profile that *spec* describes; every plugin is made once.
+
+        Raises:
+            ConfigurationError: If a plugin does not take its arguments.
+        """
+        built = {name: self._make(name, spec) for name in spec.plugin_names}
+        at = {point: tuple(built[ref.name] for ref in refs) for point, refs in spec.plugins.items()}
+        return Profile(
+            scheduler_name=spec.scheduler_name,
+            queue_sort=at[Point.QUEUE_SORT][0],
+            pre_enqueue=at.get(Point.PRE_ENQUEUE, ()),
+            pre_filter=at.get(Point.PRE_FILTER, ()),
+            filter=at.get(Point.FILTER, ()),
+            post_filter=at.get(Point.POST_FILTER, ()),
+            score=tuple(
+                Weighted(built[ref.name], ref.weight or 1)
+                for ref in spec.plugins.get(Point.SCORE, ())
+            ),
+            reserve=at.get(Point.RESERVE, ()),
+            permit=at.get(Point.PERMIT, ()),
+            pre_bind=at.get(Point.PRE_BIND, ()),
+            percentage_of_nodes_to_score=spec.percentage_of_nodes_to_score,
+            generation=generation,
+        )
+
+    def _make(self, name: str, spec: ProfileSpec) -> Any:
+        plugin, args = self._plugins[name], spec.args.get(name)
+        try:
+            if args is None:
+                return plugin()
+            return plugin(**args) if isinstance(args, Mapping) else plugin(args)
+        except ConfigurationError as problem:
+            raise ConfigurationError(
+                *(f"profile {spec.scheduler_name}: {line}" for line in problem.problems)
+            ) from problem
+        except Exception as problem:
+            raise ConfigurationError(
+                f"profile {spec.scheduler_name}: initializing plugin {name!r}: {problem}"
+            ) from problem

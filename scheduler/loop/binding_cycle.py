@@ -1,0 +1,299 @@
+"""The binding cycle: from an assumed pod to a bound one, or back.
+
+Source: ``pkg/scheduler/schedule_one.go`` (assumeAndReserve, bindingCycle, handleBindingCycleError).
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Final, assert_never
+
+import msgspec
+
+from scheduler.cache.cluster_cache import ClusterCache
+from scheduler.errors import ApiError, PluginError
+from scheduler.framework.asking import ask
+from scheduler.framework.cluster_event import ASSIGNED_POD_DELETE, Change
+from scheduler.framework.decision import Bind
+from scheduler.framework.effects import Patch, PostBinding, WaitUntil
+from scheduler.framework.observer import SILENT
+from scheduler.framework.plugin import PermitPlugin, ReservePlugin
+from scheduler.framework.profile import Profile
+from scheduler.framework.rejection import Allow, Failure, Reject, Wait
+from scheduler.kube.binding import BindOutcome, Bound, Refused, Taken, Vanished, bind
+from scheduler.kube.client import MERGE_PATCH
+from scheduler.kube.requests import Requests
+from scheduler.loop.failures import Failed, Failures
+from scheduler.loop.held_pods import HeldPods, Released
+from scheduler.loop.inbox import Inbox
+from scheduler.loop.placement import Placement
+from scheduler.loop.telemetry import Telemetry
+from scheduler.model.pod import Pod
+from scheduler.queue.queued_pod import QueuedPod
+from scheduler.queue.scheduling_queue import SchedulingQueue
+from scheduler.snapshot.node_table import NodeTable
+
+_encode: Final = msgspec.json.Encoder().encode
+
+
+class BindingCycle:
+    """Assumes, reserves, asks for permits, and binds in a task of its own for each pod.
+
+    Args:
+        requests: Carries binds; it does not wait for the rate limit, *pace* does.
+        pace: Waits until the rate limit lets a request leave.
+        clock: Monotonic seconds.
+    """
+
+    def __init__(
+        self,
+        *,
+        cache: ClusterCache,
+        queue: SchedulingQueue,
+        inbox: Inbox,
+        failures: Failures,
+        requests: Requests,
+        pace: Callable[[], Awaitable[None]],
+        telemetry: Telemetry,
+        clock: Callable[[], float],
+    ) -> None:
+        self._cache = cache
+        self._queue = queue
+        self._inbox = inbox
+        self._failures = failures
+        self._requests = requests
+        self._pace = pace
+        self._telemetry = telemetry
+        self._clock = clock
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.held = HeldPods(_ask_permit)
+
+    @property
+    def in_flight(self) -> int:
+        """How many pods are between their decision and its end."""
+        return len(self._tasks)
+
+    def begin(self, queued: QueuedPod, profile: Profile, decision: Bind, started: float) -> None:
+        """Carry out the decision to bind a pod."""
+        pod = self._cache.assume(decision.pod, decision.node)
+        self._queue.nominator.delete(pod.uid)
+        placement = Placement(queued, profile, pod, decision, started)
+        try:
+            refusal = self._reserve(placement) or self._permit(placement)
+        except PluginError as bug:
+            refusal = Failed.error(str(bug), bug.plugin)
+        if isinstance(refusal, Failed):
+            self._undo(placement, refusal)
+
+    async def finish(self, timeout_seconds: float) -> None:
+        """Give binds that are under way *timeout_seconds* to end."""
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=timeout_seconds)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def condemned(self, pod: Pod) -> None:
+        """React to an assumed pod whose deletion has begun: its place is free again."""
+        if self.held.reject(pod.uid, "removed"):
+            return
+        placed = self._cache.forget(pod.uid)
+        if placed is not None:
+            self._note_freed(placed)
+
+    # In the loop, before the task.
+
+    def _reserve(self, placement: Placement) -> Failed | None:
+        if not placement.profile.reserve:
+            return None
+        nodes = self._cache.view()
+        for plugin in placement.profile.reserve:
+            answer = _ask_reserve(plugin, placement, nodes)
+            if isinstance(answer, Reject):
+                return Failed.rejected(plugin.name, answer.reason)
+            if isinstance(answer, Failure):
+                return Failed.error(
+                    f'running Reserve plugin "{plugin.name}": {answer.text}', plugin.name
+                )
+        return None
+
+    def _permit(self, placement: Placement) -> Failed | None:
+        waits: list[tuple[PermitPlugin, Wait]] = []
+        for plugin in placement.profile.permit:
+            answer = _ask_permit(plugin, placement.pod, placement.node, self.held.waiting)
+            match answer:
+                case Allow():
+                    pass
+                case Wait():
+                    waits.append((plugin, answer))
+                case Reject(reason):
+                    return Failed.rejected(plugin.name, reason)
+                case _:
+                    raise PluginError(plugin.name, f"answered permit with {answer!r}")
+        if waits:
+            held = self.held.hold(placement.pod, placement.node, waits, self._clock())
+            self._start(self._bind_when_released(placement, held))
+        else:
+            self._queue.done(placement.pod.uid)
+            self._start(self._bind(placement))
+        return None
+
+    def _start(self, work: Coroutine[object, object, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended_task)
+
+    def _ended_task(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        self._inbox.stir()  # the loop may have waited for a free place
+        if not task.cancelled() and (bug := task.exception()) is not None:
+            raise bug  # ours, and nothing good can follow: the process must not limp on
+
+    # In the task: it acts, and tells the loop through the inbox.
+
+    async def _bind_when_released(
+        self, placement: Placement, held: "asyncio.Future[Released]"
+    ) -> None:
+        released = await held
+        if released.why:
+            failed = Failed.rejected(released.plugin, released.why)
+            self._inbox.put(lambda: self._undo(placement, failed))
+            return
+        self._inbox.put(lambda: self._queue.done(placement.pod.uid))
+        await self._bind(placement)
+
+    async def _bind(self, placement: Placement) -> None:
+        try:
+            failed = await self._prepare(placement)
+            if failed is None:
+                await self._pace()
+                failed = self._no_longer_fits(placement)
+            if failed is None:
+                outcome = await bind(
+                    self._requests,
+                    placement.pod,
+                    placement.node,
+                    annotations=placement.annotations,
+                    observer=self._telemetry,
+                )
+                self._inbox.put(lambda: self._ended(placement, outcome))
+                return
+        except ApiError as error:
+            failed = Failed.error(str(error))
+        except PluginError as bug:
+            failed = Failed.error(str(bug), bug.plugin)
+        await self._take_back(placement)
+        ended = failed
+        self._inbox.put(lambda: self._undo(placement, ended))
+
+    async def _prepare(self, placement: Placement) -> Failed | None:
+        """Perform what the pre-bind plugins ask for; None once the pod may be bound."""
+        for plugin in placement.profile.pre_bind:
+            effects = ask(
+                "PreBind",
+                plugin.name,
+                SILENT,
+                lambda plugin=plugin: list(
+                    plugin.pre_bind(placement.pod, placement.node, self._cache.view())
+                ),
+            )
+            for effect in effects:
+                why = await self._perform(placement, effect)
+                if why:
+                    return Failed.error(
+                        f'running PreBind plugin "{plugin.name}": {why}', plugin.name
+                    )
+        return None
+
+    async def _perform(self, placement: Placement, effect: object) -> str:
+        match effect:
+            case Patch(path, body, undo):
+                await self._pace()
+                await self._requests.patch(path, _encode(body), MERGE_PATCH)
+                if undo is not None:
+                    placement.undo.append((path, undo))
+            case WaitUntil():
+                return await self.held.until(effect)
+            case PostBinding(annotations):
+                placement.annotations.update(annotations)
+            case _:
+                return f"asked for an unknown effect {effect!r}"
+        return ""
+
+    async def _take_back(self, placement: Placement) -> None:
+        for path, body in reversed(placement.undo):
+            try:
+                await self._requests.patch(path, _encode(body), MERGE_PATCH)
+            except ApiError as error:
+                self._telemetry.effect_not_undone(placement.pod, path, str(error))
+
+    def _no_longer_fits(self, placement: Placement) -> Failed | None:
+        """Check the chosen row again: facts may have come in while the bind waited for its turn."""
+        nodes = self._cache.view()
+        row = nodes.row_of(placement.node)
+        if row is None:
+            return Failed.error(f"node {placement.node} is gone")
+        if not self._cache.is_assumed(placement.pod.uid):
+            return None  # confirmed or removed meanwhile; the API server's answer will tell
+        alone = nodes.select(nodes.named((placement.node,)))
+        for resource, amount in placement.pod.requests.items():
+            free = int(alone.allocatable(resource)[0] - alone.requested(resource)[0])
+            if amount > 0 and free < 0:
+                return Failed.error(
+                    f"node {placement.node} has no room for its {resource} any more"
+                )
+        return None
+
+    # In the loop again, through the inbox.
+
+    def _ended(self, placement: Placement, outcome: BindOutcome) -> None:
+        match outcome:
+            case Bound():
+                self._telemetry.bound(placement, self._clock())
+            case Taken(node, why):
+                where = f"bound to {node}" if node else "decided elsewhere"
+                self._undo(placement, Failed.error(f"the pod was {where}: {why}"))
+            case Vanished():
+                self._undo(placement, Failed.error("the pod is gone"))
+            case Refused(message):
+                self._undo(
+                    placement, Failed.error(f'running Bind plugin "DefaultBinder": {message}')
+                )
+            case _:
+                assert_never(outcome)
+
+    def _undo(self, placement: Placement, failed: Failed) -> None:
+        """Take the placement back and hand the pod to the failure handler."""
+        for plugin in reversed(placement.profile.reserve):
+            plugin.unreserve(placement.pod, placement.node)
+        placed = self._cache.forget(placement.pod.uid)
+        if failed.rejected_by:
+            # The pod itself must not be woken by the room that its own failure leaves.
+            self._failures.handle(placement.queued, failed, placement.started)
+            if placed is not None:
+                self._note_freed(placed, but=placement.pod)
+        else:
+            if placed is not None:
+                self._note_freed(placed)
+            self._failures.handle(placement.queued, failed, placement.started)
+
+    def _note_freed(self, placed: Pod, *, but: Pod | None = None) -> None:
+        self._queue.note(
+            Change(ASSIGNED_POD_DELETE, placed, None),
+            self._clock(),
+            only=None if but is None else lambda pod: pod.uid != but.uid,
+        )
+
+
+def _ask_reserve(
+    plugin: ReservePlugin, placement: Placement, nodes: NodeTable
+) -> Reject | Failure | None:
+    return ask(
+        "Reserve",
+        plugin.name,
+        SILENT,
+        lambda: plugin.reserve(placement.pod, placement.node, nodes),
+    )
+
+
+def _ask_permit(plugin: PermitPlugin, pod: Pod, node: str, waiting: object) -> object:
+    return ask("Permit", plugin.name, SILENT, plugin.permit, pod, node, waiting)

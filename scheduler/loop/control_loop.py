@@ -1,0 +1,211 @@
+"""The control loop: drain the inbox, take the next pod, decide, carry out. At our own pace."""
+
+import asyncio
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Final, assert_never
+
+from scheduler.cache.cluster_cache import ClusterCache
+from scheduler.cycle.scheduling import Attempt, schedule
+from scheduler.framework.decision import Bind, Decision, Park, Preempt, Retry
+from scheduler.framework.profile import Profile
+from scheduler.loop.binding_cycle import BindingCycle
+from scheduler.loop.fact_handlers import FactHandlers
+from scheduler.loop.failures import Failed, Failures
+from scheduler.loop.inbox import Inbox
+from scheduler.loop.telemetry import Telemetry
+from scheduler.model.fact import Added, Deleted, Listed, Resource, Updated
+from scheduler.model.pod import Pod
+from scheduler.queue.queued_pod import QueuedPod
+from scheduler.queue.scheduling_queue import SchedulingQueue
+
+_IDLE_SECONDS_MAXIMUM: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class LoopSettings:
+    """How the loop shares its time.
+
+    Args:
+        binds_in_flight: At this many no further pod is taken.
+        slice_seconds: How long it may decide or drain before the sockets get their turn.
+        stop_seconds: How long posted binds may take to end after a request to stop.
+        seed: Chooses among equal nodes, together with the pod and the node.
+    """
+
+    binds_in_flight: int = 256
+    slice_seconds: float = 0.008
+    stop_seconds: float = 20.0
+    seed: int = 0
+
+
+class ControlLoop:
+    """The only writer of cache and queue.
+
+    Args:
+        profiles: By scheduler name.
+        awaited: What must have been listed before the first decision.
+        may_act: Tells whether this process leads right now.
+        clock: Monotonic seconds.
+    """
+
+    def __init__(
+        self,
+        *,
+        profiles: Mapping[str, Profile],
+        cache: ClusterCache,
+        queue: SchedulingQueue,
+        inbox: Inbox,
+        handlers: FactHandlers,
+        binding: BindingCycle,
+        failures: Failures,
+        telemetry: Telemetry,
+        awaited: Collection[Resource],
+        may_act: Callable[[], bool],
+        clock: Callable[[], float],
+        settings: LoopSettings,
+    ) -> None:
+        self._profiles = profiles
+        self._cache = cache
+        self._queue = queue
+        self._inbox = inbox
+        self._handlers = handlers
+        self._binding = binding
+        self._failures = failures
+        self._telemetry = telemetry
+        self._awaited = frozenset(awaited)
+        self._may_act = may_act
+        self._clock = clock
+        self._settings = settings
+        self._stopping = False
+        self._next_flush = 0.0
+
+    @property
+    def synced(self) -> bool:
+        """Whether everything that existed at the start has been told and applied."""
+        return self._awaited <= self._handlers.listed
+
+    def stop(self) -> None:
+        """Take no further pod."""
+        self._stopping = True
+        self._inbox.stir()
+
+    async def run(self) -> None:
+        """Work until told to stop, then let posted binds end."""
+        while not self._stopping:
+            await self._drain()
+            if self._can_take():
+                await self._decide_for_a_slice()
+            if self._has_work():
+                await asyncio.sleep(0)
+            else:
+                await self._inbox.wait(self._idle_seconds())
+        await self._finish()
+
+    async def _finish(self) -> None:
+        """Wait for binds while facts go on being applied."""
+        ending = asyncio.create_task(self._binding.finish(self._settings.stop_seconds))
+        while not ending.done():
+            await self._drain()
+            await asyncio.wait((ending,), timeout=0.01)
+        await self._drain()
+
+    # Facts.
+
+    async def _drain(self) -> None:
+        """Apply everything in the inbox, in slices."""
+        until = self._clock() + self._settings.slice_seconds
+        applied = 0
+        while (message := self._inbox.take()) is not None:
+            if isinstance(message, Added | Updated | Deleted | Listed):
+                self._handlers.apply(message, self._clock())
+            else:
+                message()
+            applied += 1
+            if applied % 16 == 0 and self._clock() >= until:
+                await asyncio.sleep(0)
+                until = self._clock() + self._settings.slice_seconds
+        now = self._clock()
+        if applied or (self._binding.held.next_deadline() or now + 1) <= now:
+            self._binding.held.reconsider(now)
+        if now >= self._next_flush:
+            self._queue.flush(now)
+            upcoming = self._queue.next_flush(now)
+            self._next_flush = now + _IDLE_SECONDS_MAXIMUM if upcoming is None else upcoming
+
+    def _can_take(self) -> bool:
+        return (
+            not self._stopping
+            and self.synced
+            and self._binding.in_flight < self._settings.binds_in_flight
+            and self._may_act()
+        )
+
+    def _has_work(self) -> bool:
+        return bool(len(self._inbox)) or (self._can_take() and self._queue.ready)
+
+    def _idle_seconds(self) -> float:
+        """Return how long nothing needs to happen unless something comes in."""
+        upcoming = [self._queue.next_flush(self._clock()), self._binding.held.next_deadline()]
+        soonest = min((at for at in upcoming if at is not None), default=float("inf"))
+        return max(0.0, min(_IDLE_SECONDS_MAXIMUM, soonest - self._clock()))
+
+    # Decisions.
+
+    async def _decide_for_a_slice(self) -> None:
+        until = self._clock() + self._settings.slice_seconds
+        while self._can_take() and (queued := self._queue.pop(self._clock())) is not None:
+            await self._attempt(queued)
+            if self._clock() >= until or len(self._inbox):
+                return
+
+    async def _attempt(self, queued: QueuedPod) -> None:
+        pod, started = queued.pod, self._clock()
+        profile = self._profiles.get(pod.spec.scheduler_name)
+        if profile is None or self._is_passed_over(pod):
+            self._queue.done(pod.uid)
+            return
+        decision = await self._decide(profile, pod)
+        self._telemetry.decided(self._clock() - started)
+        self._carry_out(queued, profile, decision, started)
+
+    def _is_passed_over(self, pod: Pod) -> bool:
+        """Tell whether there is nothing to decide: the pod goes away, or has a node already."""
+        if pod.terminating:
+            self._telemetry.failed_event(pod, f"skip schedule deleting pod: {pod.key}")
+            return True
+        return self._cache.pod(pod.uid) is not None
+
+    async def _decide(self, profile: Profile, pod: Pod) -> Decision:
+        attempt = Attempt(
+            profile,
+            pod,
+            self._cache.view(),
+            self._queue.nominator.by_node(),
+            self._settings.seed,
+            self._telemetry.cycle_observer(profile),
+        )
+        cycle = schedule(attempt)
+        breath = self._clock() + self._settings.slice_seconds
+        while True:
+            try:
+                next(cycle)
+            except StopIteration as end:
+                decision: Decision = end.value
+                return decision
+            if self._clock() >= breath:
+                await asyncio.sleep(0)
+                breath = self._clock() + self._settings.slice_seconds
+
+    def _carry_out(
+        self, queued: QueuedPod, profile: Profile, decision: Decision, started: float
+    ) -> None:
+        match decision:
+            case Bind():
+                self._binding.begin(queued, profile, decision, started)
+            case Park() | Retry():
+                self._failures.handle(queued, Failed.of(decision), started)
+            case Preempt():
+                self._failures.handle(queued, Failed.of(decision), started)
+            case _:
+                assert_never(decision)

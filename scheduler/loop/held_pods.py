@@ -1,0 +1,138 @@
+"""Pods that have a node but must not be bound yet.
+
+A permit plugin may ask for time, and a pre-bind plugin may wait for something to become true.
+Nobody polls: whoever is held is asked again whenever facts were applied, and a timer ends the wait.
+
+Source: ``framework/runtime/waiting_pods_map.go``.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from scheduler.framework.effects import WaitUntil
+from scheduler.framework.plugin import PermitPlugin
+from scheduler.framework.rejection import Allow, Reject, Wait
+from scheduler.model.pod import Pod
+
+LONGEST_WAIT_SECONDS: Final = 15 * 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Released:
+    """The wait is over: *why* is empty to go on, else the reason to give up."""
+
+    plugin: str = ""
+    why: str = ""
+
+
+@dataclass(slots=True, eq=False)
+class _Held:
+    pod: Pod
+    node: str
+    waiting_for: dict[str, tuple[PermitPlugin, float]]
+    done: "asyncio.Future[Released]" = field(
+        default_factory=lambda: asyncio.get_running_loop().create_future()
+    )
+
+
+@dataclass(slots=True, eq=False)
+class _Condition:
+    wait: WaitUntil
+    done: "asyncio.Future[str]" = field(
+        default_factory=lambda: asyncio.get_running_loop().create_future()
+    )
+
+
+class HeldPods:
+    """Everyone who waits, and what for."""
+
+    def __init__(self, ask: Callable[[PermitPlugin, Pod, str, Sequence[Pod]], object]) -> None:
+        self._ask = ask
+        self._held: dict[str, _Held] = {}
+        self._conditions: list[_Condition] = []
+
+    @property
+    def waiting(self) -> Sequence[Pod]:
+        """The pods that permit plugins hold."""
+        return [held.pod for held in self._held.values()]
+
+    def hold(
+        self, pod: Pod, node: str, waits: Sequence[tuple[PermitPlugin, Wait]], now: float
+    ) -> "asyncio.Future[Released]":
+        """Hold *pod* until every plugin of *waits* allows it, one rejects it, or time is up."""
+        held = _Held(
+            pod,
+            node,
+            {
+                plugin.name: (plugin, now + min(wait.seconds, LONGEST_WAIT_SECONDS))
+                for plugin, wait in waits
+            },
+        )
+        self._held[pod.uid] = held
+        return held.done
+
+    def reject(self, uid: str, why: str) -> bool:
+        """End the wait of a pod with a rejection; False where it does not wait."""
+        held = self._held.pop(uid, None)
+        if held is None:
+            return False
+        if not held.done.done():
+            held.done.set_result(Released("", why))
+        return True
+
+    async def until(self, wait: WaitUntil) -> str:
+        """Return once the condition is true: empty, or why it never became so."""
+        condition = _Condition(wait)
+        self._conditions.append(condition)
+        self._examine(condition)
+        try:
+            return await asyncio.wait_for(condition.done, wait.timeout_seconds)
+        except TimeoutError:
+            return f"{wait.what} did not happen within {wait.timeout_seconds:g}s"
+        finally:
+            self._conditions.remove(condition)
+
+    def reconsider(self, now: float) -> None:
+        """Ask again on behalf of everyone who waits: facts were applied, or time has passed."""
+        for held in list(self._held.values()):
+            self._reconsider_one(held, now)
+        for condition in self._conditions:
+            self._examine(condition)
+
+    def next_deadline(self) -> float | None:
+        """Return when the next wait for a permit runs out."""
+        return min(
+            (until for held in self._held.values() for _, until in held.waiting_for.values()),
+            default=None,
+        )
+
+    def _reconsider_one(self, held: _Held, now: float) -> None:
+        for name, (plugin, until) in list(held.waiting_for.items()):
+            answer = self._ask(plugin, held.pod, held.node, self.waiting)
+            if isinstance(answer, Allow):
+                del held.waiting_for[name]
+            elif isinstance(answer, Reject):
+                self._release(held, Released(name, answer.reason))
+                return
+            elif now >= until:
+                self._release(held, Released(name, _timed_out(name)))
+                return
+        if not held.waiting_for:
+            self._release(held, Released())
+
+    def _release(self, held: _Held, result: Released) -> None:
+        self._held.pop(held.pod.uid, None)
+        if not held.done.done():
+            held.done.set_result(result)
+
+    @staticmethod
+    def _examine(condition: _Condition) -> None:
+        answer = condition.wait.condition()
+        if answer and not condition.done.done():
+            condition.done.set_result("" if answer is True else str(answer))
+
+
+def _timed_out(plugin: str) -> str:
+    return f"rejected due to timeout after waiting at plugin {plugin}"

@@ -1,0 +1,34 @@
+"""A placement: a pod on its way from a decision to being bound."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from scheduler.framework.decision import Bind
+from scheduler.framework.profile import Profile
+from scheduler.model.pod import Pod
+from scheduler.queue.queued_pod import QueuedPod
+
+
+@dataclass(slots=True, eq=False)
+class Placement:
+    """A pod that is assumed on a node.
+
+    Args:
+        queued: The pod as it was popped, with its history.
+        pod: The pod as assumed, with its node.
+        started: When the attempt began; monotonic seconds.
+        undo: Patches that take back what pre-bind did, the latest last.
+    """
+
+    queued: QueuedPod
+    profile: Profile
+    pod: Pod
+    decision: Bind
+    started: float
+    annotations: dict[str, str] = field(default_factory=dict)
+    undo: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+
+    @property
+    def node(self) -> str:
+        """Where the pod is going."""
+        return self.decision.node

@@ -1,0 +1,47 @@
+"""Writes pod statuses in the background, each pod's in order.
+
+Only the latest word about a pod is worth a request: what is overtaken before it was sent is
+dropped.
+"""
+
+import asyncio
+
+from scheduler.kube.pod_status import PatchOutcome, Unwritten, patch_status
+from scheduler.kube.requests import Requests
+from scheduler.loop.telemetry import Telemetry
+from scheduler.model.pod import Pod
+
+
+class StatusWriter:
+    """At most one request a pod is on its way, and one waits."""
+
+    def __init__(self, requests: Requests, telemetry: Telemetry) -> None:
+        self._requests = requests
+        self._telemetry = telemetry
+        self._waiting: dict[str, tuple[Pod, bytes]] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+
+    def write(self, pod: Pod, patch: bytes) -> None:
+        """Send *patch* once what was sent before about *pod* is done."""
+        self._waiting[pod.uid] = pod, patch
+        if pod.uid not in self._tasks:
+            self._tasks[pod.uid] = asyncio.create_task(self._work(pod.uid))
+
+    async def close(self, timeout_seconds: float) -> None:
+        """Give what is under way *timeout_seconds*, then give it up."""
+        tasks = list(self._tasks.values())
+        if tasks:
+            await asyncio.wait(tasks, timeout=timeout_seconds)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _work(self, uid: str) -> None:
+        try:
+            while (word := self._waiting.pop(uid, None)) is not None:
+                pod, patch = word
+                outcome: PatchOutcome = await patch_status(self._requests, pod, patch)
+                if isinstance(outcome, Unwritten):
+                    self._telemetry.status_not_written(pod, outcome.message)
+        finally:
+            del self._tasks[uid]

@@ -1,0 +1,228 @@
+"""Tells people what happens: log lines, metrics and events, from one place.
+
+Everything above the line reports here, in the field's words, and nobody else logs, counts or writes
+events about pods. The methods named by the observers of other rooms stand here too, so that one
+object hears them all.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Final
+from urllib.parse import urlsplit
+
+from scheduler.errors import ApiError
+from scheduler.framework.observer import Observer
+from scheduler.framework.profile import Profile
+from scheduler.kube import events
+from scheduler.kube.binding import BindObserver
+from scheduler.kube.events import DropReason, Event, EventObserver
+from scheduler.kube.lease import LeaseObserver
+from scheduler.loop.placement import Placement
+from scheduler.model.fact import Resource
+from scheduler.model.pod import Pod
+from scheduler.observe import event_names, families
+from scheduler.observe.cycle_observer import CycleObserver
+from scheduler.observe.logs import get_logger
+from scheduler.observe.metrics import Metrics
+from scheduler.queue.queued_pod import QueuedPod
+
+log = get_logger()
+
+_RESULTS: Final[Mapping[str, str]] = {"Unschedulable": "unschedulable", "SchedulerError": "error"}
+
+
+class Recorder:
+    """Takes events about pods; this one drops them."""
+
+    def record(self, event: Event) -> None:
+        """Take *event* for delivery."""
+
+
+class Telemetry(BindObserver, EventObserver, LeaseObserver):
+    """One ear for every room.
+
+    Args:
+        recorder: Delivers events; replaced once there is a connection.
+        server: The URL of the API server, for the label of requests.
+    """
+
+    def __init__(self, metrics: Metrics, *, server: str = "") -> None:
+        self.metrics = metrics
+        self.recorder: Recorder | events.EventRecorder = Recorder()
+        self.host = urlsplit(server).netloc
+        self._observers: dict[str, CycleObserver] = {}
+        self._unschedulable: Counter[tuple[str, str]] = Counter()
+        metrics.read(families.UNSCHEDULABLE_PODS, self._read_unschedulable)
+
+    def _read_unschedulable(self) -> dict[tuple[str, ...], float]:
+        return {labels: float(count) for labels, count in self._unschedulable.items() if count}
+
+    # The cycle.
+
+    def cycle_observer(self, profile: Profile) -> Observer:
+        """Return who watches the next cycle of *profile*."""
+        observer = self._observers.get(profile.scheduler_name)
+        if observer is None:
+            observer = CycleObserver(self.metrics, profile.scheduler_name)
+            self._observers[profile.scheduler_name] = observer
+        observer.begin_cycle()
+        return observer
+
+    def decided(self, seconds: float) -> None:
+        """A decision took *seconds*."""
+        self.metrics.decision_ended(seconds)
+
+    # What became of pods.
+
+    def bound(self, placement: Placement, now: float) -> None:
+        """A pod is bound."""
+        queued, pod = placement.queued, placement.pod
+        first = queued.initial_attempt if queued.initial_attempt is not None else placement.started
+        self.metrics.attempt_ended("scheduled", pod.spec.scheduler_name, now - placement.started)
+        self.metrics.pod_bound(queued.attempts, now - first, after_flush=queued.flushed)
+        self.recorder.record(events.scheduled(pod, placement.node))
+        log.info(
+            event_names.POD_BOUND,
+            pod=pod.key,
+            node=placement.node,
+            attempt=queued.attempts,
+            evaluated=placement.decision.evaluated,
+            feasible=placement.decision.feasible,
+        )
+
+    def failed(
+        self, queued: QueuedPod, reason: str, message: str, plugin: str, seconds: float
+    ) -> None:
+        """An attempt ended without a binding."""
+        pod = queued.pod
+        self.metrics.attempt_ended(_RESULTS[reason], pod.spec.scheduler_name, seconds)
+        if reason == "Unschedulable":
+            log.info(event_names.POD_PARKED, pod=pod.key, attempt=queued.attempts, message=message)
+        else:
+            log.warning(
+                event_names.POD_RETRIED,
+                pod=pod.key,
+                attempt=queued.attempts,
+                plugin=plugin or None,
+                error=message,
+            )
+
+    def failed_event(self, pod: Pod, message: str) -> None:
+        """Tell the pod why it is not scheduled."""
+        self.recorder.record(events.failed_scheduling(pod, message))
+
+    def status_not_written(self, pod: Pod, why: str) -> None:
+        """A pod's condition or nomination could not be written."""
+        log.warning(event_names.STATUS_FAILED, pod=pod.key, error=why)
+
+    def effect_not_undone(self, pod: Pod, path: str, why: str) -> None:
+        """What a pre-bind plugin had changed could not be changed back."""
+        log.error(event_names.BINDING_FAILED, pod=pod.key, path=path, error=why)
+
+    def kubelet_rejected(self, pod: Pod) -> None:
+        """A kubelet refused a pod that we had bound."""
+        self.metrics.kubelet_rejected(pod.status.reason)
+        log.warning(
+            event_names.POD_REFUSED,
+            pod=pod.key,
+            node=pod.node_name,
+            reason=pod.status.reason,
+            message=pod.status.message,
+        )
+
+    # Binding (scheduler.kube.binding).
+
+    def conflicted(self) -> None:
+        """Somebody else decided about a pod first."""
+        self.metrics.bind_conflicted()
+
+    def answer_lost(self) -> None:
+        """A binding was posted and no answer came."""
+        self.metrics.answer_lost("binding")
+        log.warning(event_names.BINDING_ANSWER_LOST)
+
+    def throttled(self, seconds: float) -> None:
+        """The server asked to come back after *seconds*."""
+        log.debug(event_names.BINDING_CONFLICTED, retry_after_seconds=seconds)
+
+    # The queue (scheduler.queue.observer).
+
+    def incoming(self, queue: str, event: str) -> None:
+        """A pod was put into *queue* because of *event*."""
+        self.metrics.pod_queued(queue, event)
+
+    def unschedulable_delta(self, plugin: str, profile: str, delta: int) -> None:
+        """One pod more or less waits because *plugin* turned it away."""
+        self._unschedulable[plugin, profile] += delta
+
+    def hint_run(self, plugin: str, event: str, result: str) -> None:
+        """A plugin was asked whether an event helps."""
+
+    # Events (scheduler.kube.events).
+
+    def delivered(self) -> None:
+        """An event was written."""
+
+    def dropped(self, reason: DropReason) -> None:
+        """An event will not be written."""
+        self.metrics.event_dropped(reason)
+
+    # Watches (scheduler.kube.reflector).
+
+    def watch_started(self, resource: Resource) -> None:
+        """A watch is open."""
+        log.debug(event_names.WATCH_STARTED, resource=resource)
+
+    def watch_restarted(self, resource: Resource, why: str) -> None:
+        """A watch broke and begins again."""
+        self.metrics.watch_restarted(resource, _kind_of(why))
+        log.warning(event_names.WATCH_RESTARTED, resource=resource, error=why)
+
+    def watch_denied(self, resource: Resource, why: str) -> None:
+        """We may not watch a resource."""
+        log.error(
+            event_names.WATCH_REFUSED,
+            resource=resource,
+            error=why,
+            remedy="grant get, list and watch on it to the scheduler's account",
+        )
+
+    def list_done(self, resource: Resource, objects: int, seconds: float) -> None:
+        """Everything of a resource has been told."""
+        log.info(
+            event_names.WATCH_SYNCED,
+            resource=resource,
+            objects=objects,
+            seconds=round(seconds, 3),
+        )
+
+    def object_malformed(self, resource: Resource, key: str, problem: str) -> None:
+        """An object cannot be read."""
+        log.warning(event_names.OBJECT_MALFORMED, resource=resource, object=key, problem=problem)
+
+    # Requests (scheduler.kube.client).
+
+    def request_done(self, method: str, status: int, seconds: float) -> None:
+        """A request was answered, or given up with status 0."""
+        self.metrics.request_ended(method, self.host, str(status or "<error>"), seconds)
+
+    # The lease (scheduler.kube.lease).
+
+    def holder_changed(self, holder: str) -> None:
+        """Somebody holds the lease."""
+        log.info(event_names.LEASE_AWAITED, holder=holder or None)
+
+    def request_failed(self, error: ApiError) -> None:
+        """One try to get or renew the lease failed."""
+        log.warning(event_names.LEASE_AWAITED, error=str(error))
+
+    # The loop.
+
+    def loop_stalled(self, seconds: float) -> None:
+        """The event loop was held for *seconds*."""
+        self.metrics.loop_stalled(seconds)
+
+
+def _kind_of(why: str) -> str:
+    """Return a label for metrics: texts name hosts and versions, which would each be a series."""
+    return "expired" if "410" in why else "broken"

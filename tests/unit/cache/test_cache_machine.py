@@ -1,0 +1,165 @@
+"""Whatever is told and assumed, in whatever order: the columns say what a fresh start would say."""
+
+import numpy as np
+from hypothesis import settings, strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from scheduler.cache.cluster_cache import ClusterCache
+from scheduler.model.pod import HostPort, Pod
+from scheduler.model.selectors import EXISTS, NOT_IN, Requirement, from_map
+from scheduler.snapshot.columns import ClusterColumns
+from scheduler.snapshot.node_table import NodeTable
+from scheduler.snapshot.pod_groups import PodSet
+from scheduler.testing.builders import make_node, make_pod
+
+NODES = st.sampled_from(["a", "b", "c", "d"])
+NAMES = st.sampled_from([f"pod-{index}" for index in range(8)])
+APPS = st.sampled_from(["app=x", "app=y", "tier=db", ""])
+QUESTIONS = [
+    PodSet(frozenset({"default"}), from_map({"app": "x"})),
+    PodSet(None, from_map({}), terminating=True),
+    PodSet(frozenset({"default", "other"}), from_map({"tier": "db"})),
+]
+RESOURCES = ["cpu", "memory", "pods", "example.com/gpu"]
+LABELS = [
+    Requirement("zone", EXISTS),
+    Requirement("zone", NOT_IN, frozenset({"z1"})),
+]
+PORTS = [HostPort(ip="0.0.0.0", protocol="TCP", port=80), HostPort(ip="::", protocol="TCP", port=80)]
+
+
+def answers(nodes: NodeTable) -> dict[str, dict[str, object]]:
+    """Ask every column about every node, by name."""
+    found: dict[str, dict[str, object]] = {name: {} for name in nodes.names}
+    columns: dict[str, np.ndarray] = {
+        "unschedulable": nodes.unschedulable,
+        "pod_count": nodes.pod_count,
+        "ports 0": nodes.port_conflicts(PORTS[:1]),
+        "ports 1": nodes.port_conflicts(PORTS[1:]),
+        "taints": nodes.by_taints(lambda taints: np.int64(len(taints))),
+        "hashes": nodes.name_hashes,
+    }
+    for resource in RESOURCES:
+        columns[f"allocatable {resource}"] = nodes.allocatable(resource)
+        columns[f"requested {resource}"] = nodes.requested(resource)
+    columns["nonzero"] = nodes.nonzero_requested("memory")
+    for index, question in enumerate(QUESTIONS):
+        columns[f"count {index}"] = nodes.count(question)
+        domains = nodes.count_domains("zone", question, np.ones(len(nodes), dtype=np.bool_))
+        columns[f"here {index}"] = domains.here
+        columns[f"least {index}"] = domains.least
+    for requirement in LABELS:
+        columns[str(requirement)] = nodes.matching(requirement)
+    image = nodes.image("nginx")
+    for row, name in enumerate(nodes.names):
+        found[name] = {question: column[row].item() for question, column in columns.items()}
+        found[name]["image"] = None if image is None else (image[1], bool(image[2][row]))
+        found[name]["closed"] = bool(nodes.closed.get(row))
+    return found
+
+
+class CacheMachine(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.cache = ClusterCache()
+        self.nodes: dict = {}
+        self.told: dict[str, Pod] = {}
+        self.assumed: dict[str, Pod] = {}
+
+    @rule(
+        name=NODES,
+        cpu=st.integers(0, 8),
+        gpu=st.integers(0, 2),
+        zone=st.sampled_from(["z1", "z2", ""]),
+        taints=st.sampled_from(["", "k=v:NoSchedule"]),
+        cordoned=st.booleans(),
+        image=st.booleans(),
+        uid=st.sampled_from(["", "reborn"]),
+    )
+    def tell_node(self, name, cpu, gpu, zone, taints, cordoned, image, uid):
+        node = make_node(
+            name,
+            uid=uid,
+            allocatable=f"{cpu} cpu, 4Gi, 10 pods"
+            + (f", {gpu} example.com/gpu" if gpu else ""),
+            labels=f"zone={zone}" if zone else "",
+            taints=taints,
+            unschedulable=cordoned,
+            images={"nginx": "40Mi"} if image else None,
+        )
+        self.nodes[name] = node
+        self.cache.update_node(node)
+
+    @rule(name=NODES)
+    def lose_node(self, name):
+        self.nodes.pop(name, None)
+        self.cache.remove_node(name)
+
+    @rule(
+        name=NAMES,
+        node=NODES,
+        app=APPS,
+        cpu=st.integers(0, 3),
+        gpu=st.integers(0, 1),
+        port=st.booleans(),
+        terminating=st.booleans(),
+    )
+    def tell_pod(self, name, node, app, cpu, gpu, port, terminating):
+        pod = make_pod(
+            name,
+            node=node,
+            labels=app,
+            requests=f"{cpu} cpu" + (f", {gpu} example.com/gpu" if gpu else ""),
+            host_ports=[80] if port else [],
+            terminating=terminating,
+        )
+        self.assumed.pop(pod.uid, None)
+        self.told[pod.uid] = pod
+        self.cache.add_pod(pod)
+
+    @rule(name=NAMES, node=NODES, app=APPS)
+    def assume(self, name, node, app):
+        pod = make_pod(name, labels=app, requests="1 cpu")
+        if pod.uid not in self.told and pod.uid not in self.assumed:
+            self.assumed[pod.uid] = self.cache.assume(pod, node)
+
+    @precondition(lambda self: self.assumed)
+    @rule(data=st.data())
+    def forget(self, data):
+        uid = data.draw(st.sampled_from(sorted(self.assumed)))
+        del self.assumed[uid]
+        assert self.cache.forget(uid) is not None
+
+    @rule(name=NAMES)
+    def forgetting_what_is_not_assumed_changes_nothing(self, name):
+        uid = make_pod(name).uid
+        if uid not in self.assumed:
+            assert self.cache.forget(uid) is None
+
+    @precondition(lambda self: self.told or self.assumed)
+    @rule(data=st.data())
+    def lose_pod(self, data):
+        uid = data.draw(st.sampled_from(sorted(self.told.keys() | self.assumed.keys())))
+        self.told.pop(uid, None)
+        self.assumed.pop(uid, None)
+        self.cache.remove_pod(uid)
+
+    @invariant()
+    def every_pod_is_counted_once(self):
+        self.cache.check_invariants()
+        assert {pod.uid for pod in self.cache.assumed()} == self.assumed.keys()
+
+    @invariant()
+    def columns_equal_columns_built_from_scratch(self):
+        fresh = ClusterColumns()
+        for node in self.nodes.values():
+            row = fresh.add_node(node)
+            for pod in (*self.told.values(), *self.assumed.values()):
+                if pod.node_name == node.name:
+                    fresh.add_pod(row, pod)
+
+        assert answers(self.cache.view()) == answers(NodeTable(fresh))
+
+
+TestCacheMachine = CacheMachine.TestCase
+TestCacheMachine.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
