@@ -127,7 +127,10 @@ class SchedulingQueue:
             self._admit(pod, Occasion(Cause.ADDED, _ADD_LABEL, now))
 
     def update(self, old: Pod, new: Pod, now: float) -> None:
-        """Take in a newer version of a pod, which may make it worth another attempt."""
+        """Take in a newer version of a pod, which may make it worth another attempt.
+
+        A pod that is on its way to a node must not be told: it would be taken for a new one.
+        """
         if old.uid != new.uid:
             self.delete(old)
             self.add(new, now)
@@ -153,9 +156,7 @@ class SchedulingQueue:
     @property
     def ready(self) -> bool:
         """Whether ``pop`` would hand out a pod."""
-        return (
-            self._active.first() is not None or self._backoff.first_to_fetch_early() is not None
-        )
+        return self._active.first() is not None or self._backoff.first_to_fetch_early() is not None
 
     def pop(self, now: float) -> QueuedPod | None:
         """Hand out the pod that goes next; None where none is ready.

@@ -41,6 +41,15 @@ def test_a_pod_that_left_is_not_taken_out_twice():
     assert heap.first() is None
 
 
+def test_entries_of_earlier_keys_do_not_pile_up():
+    heap = PodHeap()
+    for key in range(10_000):
+        heap.put(PODS[0], key)
+
+    assert len(heap._entries) < 100
+    assert heap.first() == (9_999, PODS[0])
+
+
 def test_entries_of_pods_that_left_do_not_pile_up():
     heap = PodHeap()
     heap.put(PODS[0], -1)

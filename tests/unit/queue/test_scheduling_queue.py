@@ -55,6 +55,19 @@ def test_a_failed_pod_goes_behind_its_equals(kit):
     assert pop_all(queue) == ["newer", "failed"]
 
 
+def test_pods_that_fail_at_once_go_in_the_order_of_failing(kit):
+    queue = kit.make_queue(kit.fit)
+    for name in ("a", "b"):
+        queue.add(make_pod(name), 0.0)
+    a, b = queue.pop(0.0), queue.pop(0.0)
+    for queued in (b, a):
+        queue.park(queued, queued.pod, rejected_by=FIT, now=1.0)
+
+    queue.note(kit.node_added, 5.0)
+
+    assert pop_all(queue) == ["b", "a"]
+
+
 def test_a_changed_priority_counts_at_once(kit):
     queue = kit.make_queue()
     queue.add(make_pod("a", priority=5), 0.0)
@@ -150,6 +163,19 @@ def test_parking_asks_gates_only_of_pods_that_become_ready(kit):
     assert queue.find(pod.uid).rejected_by == {"Fit", "preempting"}
 
 
+def test_what_backs_off_has_passed_its_gates(kit):
+    queue = kit.make_queue(kit.fit, gate := kit.GateOf("quota"))
+    kit.park(queue, old := make_pod("a"), "Fit", now=0.0)
+    queue.note(kit.node_added, 0.1)
+    queue.update(old, make_pod("a", gates=["quota"]), 0.2)
+    assert len(gate.asked) == 2
+
+    queue.flush(2.0)
+
+    assert queue.place_of(old.uid) is Place.ACTIVE
+    assert len(gate.asked) == 2
+
+
 # Changes.
 
 
@@ -211,6 +237,21 @@ def test_a_gated_pod_hears_what_its_gate_hears(kit):
     assert queue.place_of(pod.uid) is Place.GATED
     assert observer.hints == {("claims", "NodeAdd", "Queue"): 1}
     assert gate.asked == ["a", "a", "a"]
+
+
+def test_a_gated_pod_does_not_hear_what_helps_against_its_other_rejectors(kit):
+    observer = kit.Observer()
+    queue = kit.make_queue(kit.fit, gate := kit.GateOf("preempting"), observer=observer)
+    kit.park(queue, old := make_pod("a"), "Fit", now=0.0)
+    queue.update(old, make_pod("a", gates=["preempting"]), 0.1)
+    queue.activate([old.uid], 0.2)
+    asked = len(gate.asked)
+
+    queue.note(kit.node_added, 5.0)
+
+    assert queue.place_of(old.uid) is Place.GATED
+    assert len(gate.asked) == asked
+    assert not observer.hints
 
 
 def test_the_gate_that_was_closed_is_asked_first(kit):
@@ -363,6 +404,17 @@ def test_a_pod_that_waited_too_long_is_marked_until_its_next_failure(kit):
 
     queue.park(queued, pod, rejected_by=FIT, now=331.0)
     assert not queued.flushed
+
+
+def test_a_pod_that_a_flush_finds_gated_is_not_marked(kit):
+    queue = kit.make_queue(kit.fit, kit.GateOf("quota"))
+    kit.park(queue, old := make_pod("a"), "Fit", now=0.0)
+    queue.update(old, make_pod("a", gates=["quota"]), 1.0)
+
+    queue.flush(400.0)
+
+    assert queue.place_of(old.uid) is Place.GATED
+    assert not queue.find(old.uid).flushed
 
 
 def test_a_flush_counts_as_an_event_for_pods_in_flight(kit):
