@@ -219,9 +219,9 @@ class SchedulingQueue:
         match = self._hints.match(change.event)
         if not match.rejectors and not change.event.wildcard:
             return
-        if self._unschedulable or self._gated:
+        if candidates := self._candidates(change):
             occasion = Occasion(Cause.CHANGED, change.event.label, now)
-            for queued in self._candidates(change):
+            for queued in candidates:
                 if only is None or only(queued.pod):
                     self._reconsider(queued, change, occasion)
         self._in_flight.record(change)
@@ -325,9 +325,9 @@ class SchedulingQueue:
             if self._reconsider(queued, Change(event, old, new), occasion):
                 break
 
-    def _candidates(self, change: Change) -> Iterable[QueuedPod]:
+    def _candidates(self, change: Change) -> list[QueuedPod]:
         if change.event.wildcard:
-            return self._unschedulable
+            return list(self._unschedulable)
         match = self._hints.match(change.event)
         return [
             *self._unschedulable.waiting_for(match.rejectors),
