@@ -67,11 +67,16 @@ _CONNECTION = options(
 
 _LEADER_ELECTION = options(
     "Leader election (each goes before the document)",
+    # Not one switch with two names: manifests for kube-scheduler say --leader-elect=false.
     option(
-        "--leader-elect/--no-leader-elect",
-        default=None,
-        help="Hold a lease while scheduling.  [default: leader-elect]",
+        "--leader-elect",
+        type=bool,
+        is_flag=False,
+        flag_value="true",
+        metavar="[true|false]",
+        help="Hold a lease while scheduling.  [default: true]",
     ),
+    option("--no-leader-elect", is_flag=True, help="The same as --leader-elect=false."),
     option(
         "--leader-elect-lease-duration",
         metavar="DURATION",
@@ -163,9 +168,7 @@ def run(ctx: click.Context, /, **flags: Any) -> None:
     settings = settings_from(flags)
     # Late, so that --help and mistakes in flags answer at once.
     from scheduler import app
-    from scheduler.observe import logs
 
-    logs.configure(settings.log_level, settings.log_format, sys.stderr)
     ctx.exit(app.run(settings))
 
 
@@ -206,6 +209,8 @@ _LEADER_ELECTION_FIELDS = {
 
 
 def _leader_election(flags: dict[str, Any]) -> dict[str, object]:
+    if flags["no_leader_elect"]:
+        flags = flags | {"leader_elect": False}
     return {
         field: flags[flag]
         for flag, field in _LEADER_ELECTION_FIELDS.items()

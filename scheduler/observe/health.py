@@ -91,10 +91,10 @@ async def serve(
     Raises:
         ConfigurationError: If the address cannot be had; it names the flag.
     """
-    runner = web.AppRunner(application, access_log=None)
+    runner = web.AppRunner(application, access_log=None, shutdown_timeout=5)
     await runner.setup()
     try:
-        site = web.TCPSite(runner, address, port, ssl_context=ssl_context, shutdown_timeout=5)
+        site = web.TCPSite(runner, address, port, ssl_context=ssl_context)
         await site.start()
     except OSError as error:
         await runner.cleanup()

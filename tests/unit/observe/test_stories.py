@@ -1,0 +1,48 @@
+"""Every pod has a story, within bounds."""
+
+from scheduler.observe.stories import Line, Stories, render
+
+
+def test_a_story_is_told_in_order():
+    stories = Stories()
+
+    stories.tell("u", 1.0, 0, "added")
+    stories.tell("u", 1.5, 1, "parked")
+
+    assert stories.of("u") == (Line(1.0, 0, "added"), Line(1.5, 1, "parked"))
+    assert render(stories.of("u")) == (
+        "   +0.000s  attempt 0  added\n   +0.500s  attempt 1  parked"
+    )
+
+
+def test_nothing_is_said_of_a_pod_that_is_not_remembered():
+    assert Stories().of("u") == ()
+    assert render(()) == "nothing is remembered"
+
+
+def test_old_lines_go_first():
+    stories = Stories(lines_maximum=2)
+    for time in range(4):
+        stories.tell("u", time, 0, str(time))
+
+    assert [line.text for line in stories.of("u")] == ["2", "3"]
+
+
+def test_the_pod_not_spoken_of_for_longest_is_forgotten():
+    stories = Stories(pods_maximum=2)
+    for uid in ("a", "b", "a", "c"):
+        stories.tell(uid, 0, 0, "x")
+
+    assert len(stories) == 2
+    assert stories.of("b") == ()
+    assert len(stories.of("a")) == 2
+
+
+def test_a_story_can_be_forgotten():
+    stories = Stories()
+    stories.tell("u", 0, 0, "x")
+
+    stories.forget("u")
+    stories.forget("u")
+
+    assert stories.of("u") == ()
