@@ -12,6 +12,8 @@ from scheduler.model.meta import Struct
 NO_SCHEDULE: Final = "NoSchedule"
 PREFER_NO_SCHEDULE: Final = "PreferNoSchedule"
 NO_EXECUTE: Final = "NoExecute"
+DO_NOT_SCHEDULE: Final = frozenset((NO_SCHEDULE, NO_EXECUTE))
+"""Effects that keep pods away; the third only asks."""
 
 
 class Taint(Struct, frozen=True):

@@ -1,0 +1,44 @@
+"""The plugins that come with the scheduler: upstream's rules, one module each, under their names.
+
+A plugin knows model, snapshot and the framework's contract, and no other plugin. What several of
+them need (node selectors, resource use, counts by domain) is in the rooms below. Each module names
+the upstream file whose rules it keeps; where a rule differs on purpose, it says so there.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from scheduler.plugins.default_binder import DefaultBinder
+from scheduler.plugins.image_locality import ImageLocality
+from scheduler.plugins.node_affinity import NodeAffinity
+from scheduler.plugins.node_name import NodeName
+from scheduler.plugins.node_ports import NodePorts
+from scheduler.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
+from scheduler.plugins.node_resources_fit import NodeResourcesFit
+from scheduler.plugins.node_unschedulable import NodeUnschedulable
+from scheduler.plugins.pod_topology_spread import PodTopologySpread
+from scheduler.plugins.priority_sort import PrioritySort
+from scheduler.plugins.scheduling_gates import SchedulingGates
+from scheduler.plugins.taint_toleration import TaintToleration
+
+IN_TREE: Final[Mapping[str, type]] = MappingProxyType(
+    {
+        plugin.name: plugin
+        for plugin in (
+            SchedulingGates,
+            PrioritySort,
+            NodeUnschedulable,
+            NodeName,
+            TaintToleration,
+            NodeAffinity,
+            NodePorts,
+            NodeResourcesFit,
+            PodTopologySpread,
+            NodeResourcesBalancedAllocation,
+            ImageLocality,
+            DefaultBinder,
+        )
+    }
+)
+"""Every plugin by its name, in upstream's default order."""

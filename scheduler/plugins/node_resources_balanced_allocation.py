@@ -1,0 +1,109 @@
+"""A node is better the more evenly its resources are used.
+
+Source: ``plugins/noderesources/balanced_allocation.go``. The order of the floating point operations
+is upstream's: scores are truncated, and compared digit for digit.
+"""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduler.config.plugin_args import NodeResourcesBalancedAllocationArgs, ResourceSpec
+from scheduler.errors import ConfigurationError
+from scheduler.framework.rejection import MAX_NODE_SCORE, Scores
+from scheduler.model.pod import Pod
+from scheduler.snapshot.node_table import NodeTable
+from scheduler.snapshot.resource_use import ResourceUse, use_of
+
+Floats = NDArray[np.float64]
+
+
+class NodeResourcesBalancedAllocation:
+    """Ranks nodes by how much more even the pod makes the use of their resources.
+
+    Args:
+        args: The resources that count; all weigh the same.
+    """
+
+    name = "NodeResourcesBalancedAllocation"
+    node_local = True
+
+    def __init__(
+        self,
+        args: NodeResourcesBalancedAllocationArgs = NodeResourcesBalancedAllocationArgs(),  # noqa: B008 - frozen
+    ) -> None:
+        if problems := tuple(_problems(args.resources)):
+            raise ConfigurationError(*problems)
+        self._resources = tuple(resource.name for resource in args.resources)
+
+    def score(self, pod: Pod, nodes: NodeTable) -> Scores | None:
+        """Compare each node with and without *pod*; 75 where nothing changes."""
+        requests = pod.placed_requests
+        if not any(requests.get(name, 0) for name in self._resources):
+            return None
+        found = (use_of(nodes, name, requests, with_defaults=False) for name in self._resources)
+        uses = [use for use in found if use is not None]
+        has = [use.allocatable != 0 for use in uses]
+        if all(mask.all() for mask in has):
+            return _improvement(uses, len(nodes))
+        return _by_resources_had(uses, has, len(nodes))
+
+
+def _by_resources_had(
+    uses: Sequence[ResourceUse], has: Sequence[NDArray[np.bool_]], rows: int
+) -> Scores:
+    """Score nodes apart that have different resources: what a node lacks does not count there."""
+    kind = np.zeros(rows, dtype=np.int64)
+    for bit, mask in enumerate(has):
+        kind |= mask.astype(np.int64) << bit
+    scores = np.zeros(rows, dtype=np.int64)
+    for number in np.unique(kind).tolist():
+        alike = kind == number
+        had = [use.at(alike) for bit, use in enumerate(uses) if number >> bit & 1]
+        scores[alike] = _improvement(had, int(alike.sum()))
+    return scores
+
+
+def _improvement(uses: Sequence[ResourceUse], rows: int) -> Scores:
+    """Map the change of evenness that the pod brings, -100 to 100, to 0 to 100, 75 being none."""
+    after = _evenness([(use.requested + use.incoming) / use.allocatable for use in uses], rows)
+    before = _evenness([use.requested / use.allocatable for use in uses], rows)
+    return 50 + (50 + after - before) // 2
+
+
+def _evenness(fractions: Sequence[Floats], rows: int) -> Scores:
+    """Return 100 where all *fractions* are the same, and less the more they deviate."""
+    for fraction in fractions:
+        np.minimum(fraction, 1.0, out=fraction)
+    if len(fractions) < 2:
+        return np.full(rows, MAX_NODE_SCORE, dtype=np.int64)
+    even = 1 - _deviation(fractions)
+    return (even * MAX_NODE_SCORE).astype(np.int64)
+
+
+def _deviation(fractions: Sequence[Floats]) -> Floats:
+    if len(fractions) == 2:
+        return np.abs((fractions[0] - fractions[1]) / 2)
+    mean = _sum(fractions) / len(fractions)
+    squares = _sum([(fraction - mean) * (fraction - mean) for fraction in fractions])
+    return np.sqrt(squares / len(fractions))
+
+
+def _sum(terms: Sequence[Floats]) -> Floats:
+    """Add up from the first to the last, which fixes how the result is rounded."""
+    total = terms[0].copy()
+    for term in terms[1:]:
+        total += term
+    return total
+
+
+def _problems(resources: Sequence[ResourceSpec]) -> Iterator[str]:
+    if not resources:
+        yield "resources: must name at least one resource"
+    names = [resource.name for resource in resources]
+    for index, resource in enumerate(resources):
+        if resource.weight not in {0, 1}:
+            yield f"resources[{index}].weight: must be 1, got {resource.weight}"
+        if resource.name in names[:index]:
+            yield f"resources[{index}].name: {resource.name} is listed twice"

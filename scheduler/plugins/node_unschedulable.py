@@ -1,0 +1,45 @@
+"""A cordoned node takes only pods that tolerate being there.
+
+Source: ``plugins/nodeunschedulable/node_unschedulable.go``.
+"""
+
+from collections.abc import Iterator
+
+from scheduler.framework.cluster_event import NODE, POD, Action, Change, ClusterEvent, Requeue
+from scheduler.framework.rejection import Rejection
+from scheduler.model.node import Node
+from scheduler.model.pod import Pod
+from scheduler.model.taints import UNSCHEDULABLE_TAINT, tolerated
+from scheduler.snapshot.node_table import NodeTable
+
+
+def _tolerates_cordons(pod: Pod) -> bool:
+    return tolerated(UNSCHEDULABLE_TAINT, pod.spec.tolerations)
+
+
+def _node_opened(_: Pod, change: Change) -> bool:
+    was_open = isinstance(change.old, Node) and not change.old.spec.unschedulable
+    is_open = isinstance(change.new, Node) and not change.new.spec.unschedulable
+    return is_open and not was_open
+
+
+def _own_tolerations_suffice(pod: Pod, change: Change) -> bool:
+    new = change.new
+    return isinstance(new, Pod) and new.uid == pod.uid and _tolerates_cordons(new)
+
+
+class NodeUnschedulable:
+    """Rejects cordoned nodes; only ``spec.unschedulable`` counts, not the taint that follows it."""
+
+    name = "NodeUnschedulable"
+    node_local = True
+    requeue_on = (
+        Requeue(ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_TAINT), _node_opened),
+        Requeue(ClusterEvent(POD, Action.UPDATE_POD_TOLERATION), _own_tolerations_suffice),
+    )
+
+    def filter(self, pod: Pod, nodes: NodeTable) -> Iterator[Rejection]:
+        """Reject cordoned nodes unless *pod* tolerates a cordon as if it were a taint."""
+        cordoned = nodes.unschedulable
+        if cordoned.any() and not _tolerates_cordons(pod):
+            yield Rejection(cordoned, "node(s) were unschedulable", resolvable=False)

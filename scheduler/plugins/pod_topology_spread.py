@@ -1,0 +1,349 @@
+"""Pods that belong together are spread over zones, hosts or any other topology.
+
+Source: ``plugins/podtopologyspread/`` (common.go, filtering.go, scoring.go, plugin.go).
+
+Two quirks of upstream's are kept: a constraint without a selector matches nothing, and one with an
+empty selector matches the incoming pod but counts nobody. One is not: in a what-if, a pod that is
+being deleted, which was never counted, is not taken off the count when it is evicted.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from math import log
+from typing import Final
+
+import msgspec
+import numpy as np
+
+from scheduler.config.plugin_args import PodTopologySpreadArgs
+from scheduler.errors import ConfigurationError, MalformedObject
+from scheduler.framework.cluster_event import NODE, POD, Action, Change, ClusterEvent, Requeue
+from scheduler.framework.rejection import MAX_NODE_SCORE, NodeMask, Rejection, Scores, Skip
+from scheduler.model.affinity import TopologySpreadConstraint
+from scheduler.model.node import Node
+from scheduler.model.pod import Pod
+from scheduler.model.selectors import NOTHING, Selector, compile_selector, equals
+from scheduler.snapshot.default_selector import default_selector
+from scheduler.snapshot.node_selector import required_of
+from scheduler.snapshot.node_table import NO_DOMAIN, Int64s, NodeTable
+from scheduler.snapshot.objects import ClusterObjects
+from scheduler.snapshot.pod_groups import PodSet
+
+_HARD: Final = "DoNotSchedule"
+_SOFT: Final = "ScheduleAnyway"
+_HONOR: Final = "Honor"
+_HOSTNAME: Final = "kubernetes.io/hostname"
+_IGNORED: Final = -1
+"""The raw score of a node that lacks a topology key."""
+
+_REASON: Final = "node(s) didn't match pod topology spread constraints"
+_MISSING_LABEL: Final = f"{_REASON} (missing required label)"
+
+SYSTEM_DEFAULTS: Final = (
+    TopologySpreadConstraint(topology_key=_HOSTNAME, when_unsatisfiable=_SOFT, max_skew=3),
+    TopologySpreadConstraint(
+        topology_key="topology.kubernetes.io/zone", when_unsatisfiable=_SOFT, max_skew=5
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Constraint:
+    """A constraint as it applies to one pod.
+
+    Args:
+        written: The constraint as somebody wrote it.
+        selector: Which pods it is about.
+        counted: The pods that are counted.
+        own: 1 where the incoming pod is one of those it is about.
+    """
+
+    written: TopologySpreadConstraint
+    selector: Selector
+    counted: PodSet
+    own: int
+
+    @property
+    def key(self) -> str:
+        """The node label that tells the domain."""
+        return self.written.topology_key
+
+    @property
+    def honors_affinity(self) -> bool:
+        """Whether nodes that the pod's affinity rules out do not count."""
+        return self.written.node_affinity_policy in {None, _HONOR}
+
+    @property
+    def honors_taints(self) -> bool:
+        """Whether nodes that the pod does not tolerate do not count."""
+        return self.written.node_taints_policy == _HONOR
+
+
+class PodTopologySpread:
+    """Rejects nodes that would spread the pod's like too unevenly; ranks those that even it out.
+
+    Args:
+        args: The constraints of pods that bring none.
+    """
+
+    name = "PodTopologySpread"
+
+    def __init__(self, args: PodTopologySpreadArgs = PodTopologySpreadArgs()) -> None:  # noqa: B008 - frozen
+        if problems := tuple(_problems(args)):
+            raise ConfigurationError(*problems)
+        self._system = args.defaulting_type == "System"
+        self._defaults = SYSTEM_DEFAULTS if self._system else _listed(args)
+        pods = Action.ADD | Action.DELETE | Action.UPDATE_POD_LABEL | Action.UPDATE_POD_TOLERATION
+        nodes = Action.ADD | Action.DELETE | Action.UPDATE_NODE_LABEL | Action.UPDATE_NODE_TAINT
+        self.requeue_on = (
+            Requeue(ClusterEvent(POD, pods), self._counts_changed),
+            Requeue(ClusterEvent(NODE, nodes), self._domains_changed),
+        )
+
+    # Filter.
+
+    def pre_filter(self, pod: Pod, nodes: NodeTable) -> Skip | None:
+        """Skip pods without constraints that must be kept.
+
+        Raises:
+            MalformedObject: If a selector is invalid.
+        """
+        return None if self._constraints(pod, nodes.objects, _HARD) else Skip()
+
+    def filter(self, pod: Pod, nodes: NodeTable) -> Iterator[Rejection]:
+        """Reject each node for the first constraint that *pod* would break there."""
+        constraints = self._constraints(pod, nodes.objects, _HARD)
+        undecided = np.ones(len(nodes), dtype=np.bool_)
+        for constraint, included in _with_included(pod, constraints, nodes, every_key=True):
+            counts = nodes.count_domains(constraint.key, constraint.counted, included)
+            missing = undecided & (counts.domain == NO_DOMAIN)
+            if missing.any():
+                yield Rejection(missing, _MISSING_LABEL, resolvable=False)
+                undecided &= ~missing
+            enough = counts.registered >= (constraint.written.min_domains or 1)
+            skew = counts.here + constraint.own - (counts.least if enough else 0)
+            uneven = undecided & (skew > constraint.written.max_skew)
+            if uneven.any():
+                yield Rejection(uneven, _REASON)
+                undecided &= ~uneven
+
+    # Score.
+
+    def score(self, pod: Pod, nodes: NodeTable) -> Scores | None:
+        """Add up what stands against each node: how many pods of the kind are around already.
+
+        Domains are weighted by how many there are, so that zones and hosts count alike.
+        """
+        constraints = self._constraints(pod, nodes.objects, _SOFT)
+        if not constraints:
+            return None
+        # The system's own constraints do not leave out nodes that lack a zone.
+        strict = bool(pod.spec.topology_spread_constraints) or not self._system
+        ignored = _lacking(nodes, constraints) if strict else np.zeros(len(nodes), dtype=np.bool_)
+        against = np.zeros(len(nodes), dtype=np.float64)
+        for constraint, included in _with_included(pod, constraints, nodes, every_key=strict):
+            count, weight = _weigh(constraint, nodes, included, ignored)
+            term = count * weight + float(constraint.written.max_skew - 1)
+            against += np.where(nodes.domains(constraint.key) == NO_DOMAIN, 0.0, term)
+        # Half a point rounds up, as away from zero does for what is never negative.
+        scores = np.floor(against + 0.5).astype(np.int64)
+        scores[ignored] = _IGNORED
+        return scores
+
+    def normalize(self, scores: Scores, pod: Pod, nodes: NodeTable) -> Scores:  # noqa: ARG002
+        """Turn the scale round, so that the fewest pods make 100; ignored nodes get 0."""
+        kept = scores != _IGNORED
+        most = int(scores.max(initial=0))
+        if most == 0:
+            return np.where(kept, MAX_NODE_SCORE, 0)
+        fewest = int(scores.min(where=kept, initial=most))
+        turned = MAX_NODE_SCORE * (most + fewest - scores) // most
+        return np.where(kept, turned, 0)
+
+    # Constraints.
+
+    def _constraints(self, pod: Pod, objects: ClusterObjects, action: str) -> Sequence[Constraint]:
+        """Return what applies to *pod*: its own constraints, or the defaults if it has none."""
+        if written := pod.spec.topology_spread_constraints:
+            return [_own(pod, each, i) for i, each in enumerate(written) if _asks(each, action)]
+        defaults = [each for each in self._defaults if _asks(each, action)]
+        selector = default_selector(pod, objects) if defaults else NOTHING
+        if not defaults or selector.empty:
+            return ()
+        return [_constraint(pod, each, selector) for each in defaults]
+
+    # What helps a pod that did not fit.
+
+    def _counts_changed(self, pod: Pod, change: Change) -> bool:
+        """Tell whether a pod that counts came, went or changed its labels."""
+        pods = [each for each in (change.old, change.new) if isinstance(each, Pod)]
+        if not pods or not all(_involved(each, pod) for each in pods):
+            return False
+        old, new = pods[0], pods[-1]
+        if len(pods) == 2 and self._tolerations_count(pod, old, new):
+            return True
+        try:
+            selectors = self._hard_selectors(pod)
+        except MalformedObject:
+            return True
+        updated = len(pods) == 2
+        if selectors is None:
+            return not updated or old.labels != new.labels
+        return any(
+            each.matches(new.labels) != (updated and each.matches(old.labels)) for each in selectors
+        )
+
+    def _tolerations_count(self, pod: Pod, old: Pod, new: Pod) -> bool:
+        """Tell whether *pod*'s own tolerations changed, and with them the nodes that count."""
+        return (
+            new.uid == pod.uid
+            and new.spec.tolerations != old.spec.tolerations
+            and any(each.node_taints_policy == _HONOR for each in self._hard(pod))
+        )
+
+    def _hard_selectors(self, pod: Pod) -> Sequence[Selector] | None:
+        """Return whom *pod*'s constraints count; None where services tell, unseen by hints."""
+        written = pod.spec.topology_spread_constraints
+        if not written and self._hard(pod):
+            return None
+        return [_own(pod, each, i).selector for i, each in enumerate(written) if _asks(each, _HARD)]
+
+    def _domains_changed(self, pod: Pod, change: Change) -> bool:
+        """Tell whether a node that counts came, went, or moved to another domain."""
+        keys = {each.topology_key for each in self._hard(pod)}
+        nodes = [each for each in (change.old, change.new) if isinstance(each, Node)]
+        labels = [each.metadata.labels for each in nodes]
+        counting = [keys <= each.keys() for each in labels]
+        if len(nodes) < 2 or not all(counting):
+            return any(counting)
+        moved = any(labels[0][key] != labels[1][key] for key in keys)
+        return moved or nodes[0].spec.taints != nodes[1].spec.taints
+
+    def _hard(self, pod: Pod) -> Sequence[TopologySpreadConstraint]:
+        written = pod.spec.topology_spread_constraints or self._defaults
+        return [each for each in written if _asks(each, _HARD)]
+
+
+def _asks(written: TopologySpreadConstraint, action: str) -> bool:
+    return written.when_unsatisfiable == action
+
+
+def _own(pod: Pod, written: TopologySpreadConstraint, index: int) -> Constraint:
+    """Compile a constraint of *pod*'s own; labels of the pod may narrow its selector.
+
+    Raises:
+        MalformedObject: If the selector is invalid.
+    """
+    path = f"spec.topologySpreadConstraints[{index}].labelSelector"
+    selector = compile_selector(written.label_selector, path)
+    narrowing = {key: pod.labels[key] for key in written.match_label_keys if key in pod.labels}
+    return _constraint(pod, written, selector.and_also(equals(narrowing)))
+
+
+def _constraint(pod: Pod, written: TopologySpreadConstraint, selector: Selector) -> Constraint:
+    counted = NOTHING if selector.empty else selector
+    return Constraint(
+        written,
+        selector,
+        PodSet(frozenset((pod.namespace,)), counted),
+        int(selector.matches(pod.labels)),
+    )
+
+
+def _involved(other: Pod, pod: Pod) -> bool:
+    """Tell whether *other* is *pod* itself, or has a node and could be counted."""
+    placed = bool(other.node_name or other.nominated_node)
+    return other.uid == pod.uid or (placed and other.namespace == pod.namespace)
+
+
+# Which nodes count.
+
+
+def _with_included(
+    pod: Pod, constraints: Sequence[Constraint], nodes: NodeTable, *, every_key: bool
+) -> Iterator[tuple[Constraint, NodeMask]]:
+    """Pair each constraint with the nodes of the whole cluster that count for it.
+
+    With *every_key*, a node that lacks the key of any constraint counts for none.
+    """
+    cluster = nodes.cluster
+    standing = np.ones(len(cluster), dtype=np.bool_)
+    if every_key:
+        standing &= ~_lacking(cluster, constraints)
+    wanted = tolerated = standing
+    if any(each.honors_affinity for each in constraints):
+        wanted = required_of(pod).mask(cluster)
+    if any(each.honors_taints for each in constraints):
+        tolerated = ~cluster.untolerated(pod.spec.tolerations)
+    for each in constraints:
+        included = standing
+        if each.honors_affinity:
+            included = included & wanted
+        if each.honors_taints:
+            included = included & tolerated
+        yield each, included
+
+
+def _lacking(nodes: NodeTable, constraints: Iterable[Constraint]) -> NodeMask:
+    """Return which of *nodes* lack the key of any constraint."""
+    lacking = np.zeros(len(nodes), dtype=np.bool_)
+    for each in constraints:
+        lacking |= nodes.domains(each.key) == NO_DOMAIN
+    return lacking
+
+
+# How counts are weighed.
+
+
+def _weigh(
+    constraint: Constraint, nodes: NodeTable, included: NodeMask, ignored: NodeMask
+) -> tuple[Int64s, float]:
+    """Return how many pods count against each node, and how much one of them weighs.
+
+    A host is its own domain, and counts its pods whatever policies say.
+    """
+    if constraint.key == _HOSTNAME:
+        hosts = len(nodes) - int(ignored.sum())
+        return nodes.count(constraint.counted), log(hosts + 2)
+    counts = nodes.count_domains(constraint.key, constraint.counted, included)
+    here = counts.here
+    ids = counts.domain[~ignored]
+    # Nodes without the key, unless they are ignored, are one domain more.
+    domains = int(np.count_nonzero(np.bincount(ids + 1)))
+    blank = nodes.labelled(constraint.key, "")
+    if blank.any():  # and it is the domain of those whose label is there and empty
+        domains -= int((ids == NO_DOMAIN).any())
+        lacking = included & (nodes.cluster.domains(constraint.key) == NO_DOMAIN)
+        here = here + blank * nodes.cluster.count(constraint.counted)[lacking].sum()
+    return here, log(domains + 2)
+
+
+# What can be wrong with the arguments.
+
+
+def _listed(args: PodTopologySpreadArgs) -> tuple[TopologySpreadConstraint, ...]:
+    return tuple(
+        msgspec.convert(msgspec.to_builtins(each), TopologySpreadConstraint)
+        for each in args.default_constraints
+    )
+
+
+def _problems(args: PodTopologySpreadArgs) -> Iterator[str]:
+    if args.defaulting_type not in {"System", "List"}:
+        yield f"defaultingType: must be System or List: {args.defaulting_type}"
+    if args.defaulting_type == "System" and args.default_constraints:
+        yield "defaultConstraints: must be empty unless defaultingType is List"
+    seen = set()
+    for index, each in enumerate(args.default_constraints):
+        path = f"defaultConstraints[{index}]"
+        if each.max_skew <= 0:
+            yield f"{path}.maxSkew: must be positive, got {each.max_skew}"
+        if not each.topology_key:
+            yield f"{path}.topologyKey: must be given"
+        if each.when_unsatisfiable not in {_HARD, _SOFT}:
+            yield f"{path}.whenUnsatisfiable: must be {_HARD} or {_SOFT}"
+        if each.label_selector is not None:
+            yield f"{path}.labelSelector: must be absent, since services and owners tell it"
+        if (each.topology_key, each.when_unsatisfiable) in seen:
+            yield f"{path}: repeats a topologyKey with the same whenUnsatisfiable"
+        seen.add((each.topology_key, each.when_unsatisfiable))
