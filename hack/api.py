@@ -135,13 +135,18 @@ class AsyncApi:
 
     async def watch(self, path: str, query: Mapping[str, str]) -> AsyncIterator[Json]:
         """Yield watch events until the server ends the stream."""
+        async for line in self.watch_lines(path, query):
+            yield json.loads(line)
+
+    async def watch_lines(self, path: str, query: Mapping[str, str]) -> AsyncIterator[bytes]:
+        """Yield watch events as they come, for whoever decodes less than all of them."""
         assert self._session is not None, "use `async with`"
         url = f"{path}?{urlencode({**query, 'watch': '1'})}"
         async with self._session.get(url) as response:
             if response.status >= 300:
                 raise ApiError(response.status, await response.text())
             async for line in response.content:
-                yield json.loads(line)
+                yield line
 
     async def gather(self, act: Callable[[_T], Awaitable[None]], items: Iterable[_T]) -> None:
         """Act on every item, as many at a time as there are connections."""

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 BIN: Final = Path(sys.executable).parent
-LANES: Final = {
+LANES: Final[dict[str, list[str | Path]]] = {
     "format": [BIN / "ruff", "format", "--check", "."],
     "lint": [BIN / "ruff", "check", "."],
     "types": [BIN / "mypy"],

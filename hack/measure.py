@@ -21,7 +21,8 @@ def main() -> None:
 
 def measure(tree: str) -> tuple[list[int], list[int]]:
     """Return the lengths of all files and functions below *tree*."""
-    files, functions = [], []
+    files: list[int] = []
+    functions: list[int] = []
     for path in Path(tree).rglob("*.py"):
         text = path.read_text()
         files.append(text.count("\n"))

@@ -29,11 +29,12 @@ def pick(
     totals: NDArray[np.int64], seed: int, uid: str, name_hashes: NDArray[np.uint64], told: int
 ) -> NDArray[np.intp]:
     """Return rows that share the best total: the winner first, and at most *told* in all."""
-    best = (totals == totals.max()).nonzero()[0]
+    best: NDArray[np.intp] = (totals == totals.max()).nonzero()[0]
     if len(best) == 1:
         return best
     mixed = mix(seed, uid, name_hashes[best])
     if len(best) > told:
         nearest = np.argpartition(mixed, told)[:told]
         best, mixed = best[nearest], mixed[nearest]
-    return best[np.argsort(mixed)]
+    ordered: NDArray[np.intp] = best[np.argsort(mixed)]
+    return ordered
