@@ -1,0 +1,248 @@
+"""What holds for every plugin: in every world, for every part of the table, in any order."""
+
+from random import Random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scheduler.config.plugin_args import NodeAffinityArgs
+from scheduler.framework.plugin import FilterPlugin, ScorePlugin
+from scheduler.plugins import IN_TREE, NodeAffinity
+from scheduler.snapshot.node_table import NodeTable
+from scheduler.testing import make_node, make_pod
+from tests.unit.plugins.asking import answers, columns_of
+
+ZONE, HOSTNAME, GPU = (
+    "topology.kubernetes.io/zone",
+    "kubernetes.io/hostname",
+    "example.com/gpu",
+)
+ALL = [plugin() for plugin in IN_TREE.values()]
+ADDED = NodeAffinity(
+    NodeAffinityArgs(
+        added_affinity={
+            "requiredDuringSchedulingIgnoredDuringExecution": {
+                "nodeSelectorTerms": [{"matchExpressions": [{"key": "disk", "operator": "Exists"}]}]
+            }
+        }
+    )
+)
+FILTERS = [plugin for plugin in (*ALL, ADDED) if isinstance(plugin, FilterPlugin)]
+SCORERS = [plugin for plugin in (*ALL, ADDED) if isinstance(plugin, ScorePlugin)]
+
+
+def any_node(random, name):
+    labels = {"disk": random.choice(["ssd", "hdd"])} if random.random() < 0.8 else {}
+    return make_node(
+        name,
+        allocatable={
+            "cpu": random.choice(["0", "2", "4"]),
+            "memory": random.choice(["0", "4Gi", "8Gi"]),
+            "pods": str(random.choice([1, 2, 3, 110])),
+            GPU: random.choice(["0", "2"]),
+        },
+        zone=random.choice(["", "z1", "z2"]),
+        labels=labels,
+        taints=random.sample(["a=b:NoSchedule", "c=d:PreferNoSchedule", "e:NoExecute"], k=1)
+        if random.random() < 0.3
+        else [],
+        unschedulable=random.random() < 0.1,
+        images={"app:latest": "500Mi"} if random.random() < 0.5 else {},
+    )
+
+
+def any_pod(random, name, **more):
+    return make_pod(
+        name,
+        namespace=random.choice(["default", "default", "other"]),
+        requests={
+            "cpu": random.choice(["0", "500m", "1", "3"]),
+            "memory": random.choice(["0", "1Gi", "4Gi"]),
+            GPU: random.choice(["0", "0", "1"]),
+        },
+        labels=random.choice(["", "app=web", "app=web, rev=1", "app=db"]),
+        host_ports=random.sample(["80", "127.0.0.1:80", "443/UDP"], k=random.choice([0, 0, 1])),
+        **more,
+    )
+
+
+def any_constraint(random):
+    selector = random.choice([None, {}, *[{"matchLabels": {"app": "web"}}] * 4])
+    return {
+        "maxSkew": random.choice([1, 1, 2]),
+        "topologyKey": random.choice([ZONE, HOSTNAME]),
+        "whenUnsatisfiable": random.choice(["DoNotSchedule", "DoNotSchedule", "ScheduleAnyway"]),
+        "labelSelector": selector,
+        "minDomains": random.choice([None, 1, 3]),
+        "nodeAffinityPolicy": random.choice([None, "Ignore"]),
+        "nodeTaintsPolicy": random.choice([None, "Honor"]),
+        "matchLabelKeys": random.choice([[], ["rev"]]),
+    }
+
+
+def any_affinity(random, names):
+    disk = {"key": "disk", "operator": random.choice(["In", "NotIn"]), "values": ["ssd"]}
+    name = {"key": "metadata.name", "operator": "In", "values": [random.choice(names)]}
+    terms = [{"matchExpressions": [disk]}, {"matchFields": [name]}]
+    chosen = random.sample(terms, k=random.choice([1, 2]))
+    wishes = [{"weight": random.randint(1, 9), "preference": {"matchExpressions": [disk]}}]
+    return {
+        "nodeAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": chosen},
+            "preferredDuringSchedulingIgnoredDuringExecution": wishes,
+        }
+    }
+
+
+def any_incoming(random, names):
+    more = {}
+    if random.random() < 0.4:
+        more["node_selector"] = "disk=ssd"
+    if random.random() < 0.4:
+        more["affinity"] = any_affinity(random, names)
+    if random.random() < 0.8:
+        constraints = [any_constraint(random) for _ in range(random.choice([1, 2]))]
+        more["topology_spread_constraints"] = constraints
+    if random.random() < 0.1:
+        more["node"] = random.choice(names)
+    tolerations = random.choice([[], ["*"], ["a=b:NoSchedule"]])
+    return any_pod(random, "incoming", tolerations=tolerations, **more)
+
+
+class World:
+    """Nodes, the pods on them, a pod that comes, and what may change on each node."""
+
+    def __init__(self, random):
+        names = [f"n{i}" for i in range(random.randint(1, 6))]
+        self.nodes = [any_node(random, name) for name in names]
+        self.pods = [
+            any_pod(random, f"p{i}", node=random.choice(names), terminating=random.random() < 0.1)
+            for i in range(random.randint(0, 10))
+        ]
+        self.incoming = any_incoming(random, names)
+        self.adding, self.removing = {}, {}
+        for row, name in enumerate(names):
+            there = [pod for pod in self.pods if pod.node_name == name]
+            self.removing[row] = random.sample(there, k=random.randint(0, len(there)))
+            new = [
+                any_pod(random, f"new{row}-{i}", node=name) for i in range(random.choice([0, 1, 2]))
+            ]
+            self.adding[row] = new
+
+    def columns(self, changed=None):
+        """Return the cluster, with the change of one row really made."""
+        columns = columns_of(self.nodes, self.pods)
+        if changed is not None:
+            for pod in self.removing[changed]:
+                columns.remove_pod(changed, pod.uid)
+            for pod in self.adding[changed]:
+                columns.add_pod(changed, pod)
+        return columns
+
+    def table(self, changed=None):
+        return NodeTable(self.columns(changed))
+
+
+worlds = st.builds(World, st.integers(0, 2**32).map(Random))
+named = pytest.mark.parametrize
+
+
+def label(plugin):
+    return f"{plugin.name}, added affinity" if plugin is ADDED else plugin.name
+
+
+@named("plugin", FILTERS, ids=label)
+@settings(max_examples=60, deadline=None)
+@given(world=worlds)
+def test_each_row_is_judged_as_if_only_its_node_had_changed(plugin, world):
+    table = world.table().each(adding=world.adding, removing=world.removing)
+
+    together = answers(plugin, world.incoming, table)
+
+    for row, node in enumerate(world.nodes):
+        alone = answers(plugin, world.incoming, world.table(changed=row))
+        assert together[node.name] == alone[node.name]
+
+
+@named("plugin", SCORERS, ids=label)
+@settings(max_examples=30, deadline=None)
+@given(world=worlds)
+def test_each_row_is_scored_as_if_only_its_node_had_changed(plugin, world):
+    table = world.table().each(adding=world.adding, removing=world.removing)
+
+    together = plugin.score(world.incoming, table)
+
+    for row in range(len(world.nodes)):
+        alone = plugin.score(world.incoming, world.table(changed=row))
+        assert (together is None) == (alone is None)
+        assert together is None or together[row] == alone[row]
+
+
+@named("plugin", FILTERS, ids=label)
+@settings(max_examples=40, deadline=None)
+@given(world=worlds, seed=st.integers(0, 1000))
+def test_a_part_of_the_table_in_any_order_is_judged_the_same(plugin, world, seed):
+    table = world.table().each(adding=world.adding, removing=world.removing)
+    rows = np.random.default_rng(seed).permutation(len(table))[: 1 + seed % len(table)]
+
+    whole = answers(plugin, world.incoming, table)
+    part = answers(plugin, world.incoming, table.select(rows))
+
+    assert part == {name: whole[name] for name in part}
+
+
+@named("plugin", SCORERS, ids=label)
+@settings(max_examples=30, deadline=None)
+@given(world=worlds, seed=st.integers(0, 1000))
+def test_the_order_of_rows_means_nothing_to_scores(plugin, world, seed):
+    table = world.table()
+    rows = np.random.default_rng(seed).permutation(len(table))
+
+    whole = plugin.score(world.incoming, table)
+    shuffled = plugin.score(world.incoming, table.select(rows))
+
+    assert (whole is None) == (shuffled is None)
+    assert whole is None or shuffled.tolist() == whole[rows].tolist()
+
+
+@named("plugin", [p for p in SCORERS if getattr(p, "node_local", False)], ids=label)
+@settings(max_examples=30, deadline=None)
+@given(world=worlds)
+def test_a_node_local_score_does_not_depend_on_other_rows(plugin, world):
+    table = world.table()
+
+    whole = plugin.score(world.incoming, table)
+
+    for row in range(len(table)):
+        alone = plugin.score(world.incoming, table.select(np.array([row])))
+        assert (whole is None) == (alone is None)
+        assert whole is None or alone.tolist() == [whole[row]]
+
+
+@named("plugin", FILTERS, ids=label)
+def test_a_cluster_without_nodes_is_no_trouble(plugin):
+    assert (
+        answers(
+            plugin,
+            make_pod(host_ports=[80]),
+            World(Random(1)).table().select(np.zeros(0, dtype=np.intp)),
+        )
+        == {}
+    )
+    assert (
+        answers(plugin, make_pod(node="a", node_selector="disk=ssd"), NodeTable(columns_of([])))
+        == {}
+    )
+
+
+@named("plugin", SCORERS, ids=label)
+def test_no_candidate_means_no_score(plugin):
+    found = plugin.score(make_pod(requests="1 cpu"), NodeTable(columns_of([])))
+
+    assert found is None or found.tolist() == []
+
+
+def test_every_plugin_is_listed_under_its_own_name():
+    assert all(plugin.name == name == plugin.__name__ for name, plugin in IN_TREE.items())
