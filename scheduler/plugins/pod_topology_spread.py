@@ -271,8 +271,9 @@ def _with_included(
     if every_key:
         standing &= ~_lacking(cluster, constraints)
     wanted = tolerated = standing
-    if any(each.honors_affinity for each in constraints):
-        wanted = required_of(pod).mask(cluster)
+    required = required_of(pod)
+    if not required.indifferent and any(each.honors_affinity for each in constraints):
+        wanted = required.mask(cluster)
     if any(each.honors_taints for each in constraints):
         tolerated = ~cluster.untolerated(pod.spec.tolerations)
     for each in constraints:

@@ -167,12 +167,12 @@ class ClusterColumns:
             self._set_images(row, old, new)
 
     def _set_allocatable(self, row: int, before: dict[str, int], after: dict[str, int]) -> None:
-        for name in before.keys() - after.keys():
-            self.allocatable[name][row] = 0
-            self._drop_if_empty(self.allocatable, name)
-        for name, amount in after.items():
+        for name in before.keys() | after.keys():
+            amount = after.get(name, 0)
             if amount != before.get(name, 0):
                 self.allocatable.setdefault(name, Tally())[row] = amount
+                if not amount:
+                    self._drop_if_empty(self.allocatable, name)
 
     def _set_images(self, row: int, old: Node | None, new: Node) -> None:
         gone = {} if old is None else _images_of(old)

@@ -274,15 +274,18 @@ class NodeTable:
         """
         self._check()
         ids = self._columns.labels.column(key).ids[: self._whole]
-        standing = included & (ids != NO_DOMAIN)
-        counts, present = _sum_by_domain(
-            ids[standing],
-            self._columns.groups.column(pods, self._whole).dense(self._whole)[standing],
-            self.domain_numbers(key),
+        # Domains are summed in slots: the first is for nodes that do not count.
+        slots = np.where(included, ids, NO_DOMAIN).astype(np.intp) + 1
+        counts, present = _sum_by_slot(
+            slots,
+            self._columns.groups.column(pods, self._whole).dense(self._whole),
+            self.domain_numbers(key) + 1,
         )
         own = self._gather(ids)
+        if not self._changes:
+            return _in_one_world(own, counts, present)
         delta = self._changed(np.zeros(len(own), dtype=np.int64), lambda c: c.sum(pods.holds))
-        return _spread_over(own, counts, present, np.where(self._gather(standing), delta, 0))
+        return _in_own_worlds(own, counts, present, np.where(self._gather(slots) > 0, delta, 0))
 
     # What if.
 
@@ -341,39 +344,49 @@ class NodeTable:
         return column
 
 
-def _sum_by_domain(ids: NDArray[np.int32], counts: Int64s, domains: int) -> tuple[Int64s, Mask]:
-    """Sum *counts* by domain, and tell which domains are there at all."""
+def _sum_by_slot(slots: Rows, counts: Int64s, size: int) -> tuple[Int64s, Mask]:
+    """Sum *counts* by slot, and tell which slots are there at all; the first never counts."""
     # bincount sums in float64, which is exact for anything a cluster can hold.
-    sums = np.bincount(ids, weights=counts, minlength=domains).astype(np.int64)
-    return sums, np.bincount(ids, minlength=domains) > 0
+    sums = np.bincount(slots, weights=counts, minlength=size).astype(np.int64)
+    present = np.bincount(slots, minlength=size) > 0
+    sums[0], present[0] = 0, False
+    return sums, present
 
 
-def _spread_over(
-    own: NDArray[np.int32], counts: Int64s, present: Mask, delta: Int64s
-) -> DomainCounts:
-    """Give every row the counts of its own domain and of the others, with the row's own change."""
+def _in_one_world(own: NDArray[np.int32], counts: Int64s, present: Mask) -> DomainCounts:
+    """Give every row the counts of its own domain, and the same least and total."""
     registered = int(present.sum())
-    at_home = (own != NO_DOMAIN) & _lookup(present, own)
-    here = np.where(at_home, _lookup(counts, own) + delta, 0)
-    if not registered:
-        nothing = np.zeros(len(own), dtype=np.int64)
-        return DomainCounts(own, here, nothing, nothing, 0)
-    among = np.where(present, counts, _FAR)
-    emptiest = int(among.argmin())
-    least, among[emptiest] = int(among[emptiest]), _FAR
-    second = int(among.min())
-    elsewhere = np.where(own == emptiest, second, least)
+    least = int(counts.min(where=present, initial=_FAR)) if registered else 0
     return DomainCounts(
         own,
-        here,
-        np.where(at_home, np.minimum(here, elsewhere), least),
-        int(counts[present].sum()) + delta,
+        counts.take(_slots_of(own)),
+        np.full(len(own), least),
+        np.full(len(own), int(counts.sum())),
         registered,
     )
 
 
-def _lookup(column: NDArray[T], ids: NDArray[np.int32]) -> NDArray[T]:
-    """Read *column* at *ids*; rows without a domain read anything."""
-    if not len(column):
-        return np.zeros(len(ids), dtype=column.dtype)
-    return column[ids]
+def _in_own_worlds(
+    own: NDArray[np.int32], counts: Int64s, present: Mask, delta: Int64s
+) -> DomainCounts:
+    """Give every row the counts of its own domain and of the others, with the row's own change."""
+    registered = int(present.sum())
+    if not registered:
+        return _in_one_world(own, counts, present)
+    slots = _slots_of(own)
+    here = counts.take(slots) + delta
+    among = np.where(present, counts, _FAR)
+    emptiest = int(among.argmin())
+    least, among[emptiest] = int(among[emptiest]), _FAR
+    elsewhere = np.where(slots == emptiest, int(among.min()), least)
+    return DomainCounts(
+        own,
+        here,
+        np.where(present.take(slots), np.minimum(here, elsewhere), least),
+        int(counts.sum()) + delta,
+        registered,
+    )
+
+
+def _slots_of(own: NDArray[np.int32]) -> Rows:
+    return own.astype(np.intp) + 1

@@ -56,13 +56,13 @@ def any_node(random, name):
 def any_pod(random, name, **more):
     return make_pod(
         name,
-        namespace=random.choice(["default", "default", "other"]),
+        namespace=random.choice(["default"] * 5 + ["other"]),
         requests={
             "cpu": random.choice(["0", "500m", "1", "3"]),
             "memory": random.choice(["0", "1Gi", "4Gi"]),
             GPU: random.choice(["0", "0", "1"]),
         },
-        labels=random.choice(["", "app=web", "app=web, rev=1", "app=db"]),
+        labels=random.choice(["", *["app=web"] * 3, "app=web, rev=1", "app=db"]),
         host_ports=random.sample(["80", "127.0.0.1:80", "443/UDP"], k=random.choice([0, 0, 1])),
         **more,
     )
@@ -119,7 +119,7 @@ class World:
         self.nodes = [any_node(random, name) for name in names]
         self.pods = [
             any_pod(random, f"p{i}", node=random.choice(names), terminating=random.random() < 0.1)
-            for i in range(random.randint(0, 10))
+            for i in range(random.randint(0, 16))
         ]
         self.incoming = any_incoming(random, names)
         self.adding, self.removing = {}, {}
