@@ -55,6 +55,7 @@ _NAMESPACE_FILE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/nam
 _ALWAYS_WATCHED: Final = (Resource.POD, Resource.FAILED_POD, Resource.NODE)
 _UNLIMITED_QPS: Final = -1.0
 _EVENT_SECONDS_AT_THE_END: Final = 3.0
+_PULSE_SECONDS: Final = 0.5
 
 
 def run(settings: RunSettings) -> int:
@@ -291,6 +292,7 @@ class _Run:
         looping = asyncio.create_task(self._core.loop.run())
         stopping = asyncio.create_task(self._stop.wait())
         leading = asyncio.create_task(self._announce_leading())
+        feeling = asyncio.create_task(self._feel_for_stalls())
         try:
             await asyncio.wait(
                 (delivering, reflecting, looping, stopping), return_when=asyncio.FIRST_COMPLETED
@@ -302,11 +304,18 @@ class _Run:
                 await recorder.close(_EVENT_SECONDS_AT_THE_END)
                 await self._release()
         finally:
-            await _cancel(delivering, reflecting, looping, stopping, leading)
+            await _cancel(delivering, reflecting, looping, stopping, leading, feeling)
             if runner is not None:
                 await runner.cleanup()
         log.info(event_names.SCHEDULER_STOPPED, lease_lost=self._lost)
         return LOST_LEASE_EXIT_CODE if self._lost else 0
+
+    async def _feel_for_stalls(self) -> None:
+        """Measure how late the event loop gets round to a task that is due."""
+        while True:
+            due = time.monotonic() + _PULSE_SECONDS
+            await asyncio.sleep(_PULSE_SECONDS)
+            self._telemetry.loop_stalled(max(0.0, time.monotonic() - due))
 
     def _may_act(self) -> bool:
         return self._keeper is None or self._keeper.is_leading

@@ -102,7 +102,9 @@ class Failures:
     def handle(self, queued: QueuedPod, failed: Failed, started: float) -> None:
         """Requeue the pod unless it is gone or bound meanwhile, and report the failure."""
         now = self._clock()
-        self._telemetry.failed(queued, failed.reason, failed.message, failed.plugin, now - started)
+        self._telemetry.failed(
+            queued, failed.reason, failed.message, failed.plugin, started=started, now=now
+        )
         newest = self._newest(queued.pod)
         if newest is None:
             self._queue.done(queued.pod.uid)

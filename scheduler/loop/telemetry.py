@@ -24,11 +24,15 @@ from scheduler.observe import event_names, families
 from scheduler.observe.cycle_observer import CycleObserver
 from scheduler.observe.logs import get_logger
 from scheduler.observe.metrics import Metrics
+from scheduler.observe.stories import Stories, render
 from scheduler.queue.queued_pod import QueuedPod
 
 log = get_logger()
 
 _RESULTS: Final[Mapping[str, str]] = {"Unschedulable": "unschedulable", "SchedulerError": "error"}
+
+
+_STALL_SECONDS: Final = 1.0
 
 
 class Recorder:
@@ -51,6 +55,7 @@ class Telemetry(BindObserver, EventObserver, LeaseObserver):
         self.recorder: Recorder | events.EventRecorder = Recorder()
         self.host = urlsplit(server).netloc
         self._observers: dict[str, CycleObserver] = {}
+        self._stories = Stories()
         self._unschedulable: Counter[tuple[str, str]] = Counter()
         metrics.read(families.UNSCHEDULABLE_PODS, self._read_unschedulable)
 
@@ -81,6 +86,7 @@ class Telemetry(BindObserver, EventObserver, LeaseObserver):
         self.metrics.attempt_ended("scheduled", pod.spec.scheduler_name, now - placement.started)
         self.metrics.pod_bound(queued.attempts, now - first, after_flush=queued.flushed)
         self.recorder.record(events.scheduled(pod, placement.node))
+        self._stories.tell(pod.uid, now, queued.attempts, f"bound to {placement.node}")
         log.info(
             event_names.POD_BOUND,
             pod=pod.key,
@@ -91,11 +97,19 @@ class Telemetry(BindObserver, EventObserver, LeaseObserver):
         )
 
     def failed(
-        self, queued: QueuedPod, reason: str, message: str, plugin: str, seconds: float
+        self,
+        queued: QueuedPod,
+        reason: str,
+        message: str,
+        plugin: str,
+        *,
+        started: float,
+        now: float,
     ) -> None:
         """An attempt ended without a binding."""
         pod = queued.pod
-        self.metrics.attempt_ended(_RESULTS[reason], pod.spec.scheduler_name, seconds)
+        self.metrics.attempt_ended(_RESULTS[reason], pod.spec.scheduler_name, now - started)
+        self._stories.tell(pod.uid, now, queued.attempts, f"{reason}: {message}")
         if reason == "Unschedulable":
             log.info(event_names.POD_PARKED, pod=pod.key, attempt=queued.attempts, message=message)
         else:
@@ -128,6 +142,7 @@ class Telemetry(BindObserver, EventObserver, LeaseObserver):
             node=pod.node_name,
             reason=pod.status.reason,
             message=pod.status.message,
+            story=render(self._stories.of(pod.uid)),
         )
 
     # Binding (scheduler.kube.binding).
@@ -219,8 +234,10 @@ class Telemetry(BindObserver, EventObserver, LeaseObserver):
     # The loop.
 
     def loop_stalled(self, seconds: float) -> None:
-        """The event loop was held for *seconds*."""
+        """The event loop came *seconds* late to something that was due."""
         self.metrics.loop_stalled(seconds)
+        if seconds > _STALL_SECONDS:
+            log.warning(event_names.LOOP_STALLED, seconds=round(seconds, 3))
 
 
 def _kind_of(why: str) -> str:
