@@ -1,10 +1,12 @@
 """Tools for testing a plugin, and what our own tests are made of.
 
 Builders make pods, nodes and other objects from a few words, through the same decoder that reads
-the API server's answers, so a test can hold nothing that a cluster could not. The product imports
-none of this.
+the API server's answers, so a test can hold nothing that a cluster could not; ``make_table`` puts
+them into rows. ``check_plugin`` holds a plugin to its contract. The product imports none of this.
 """
 
 from scheduler.testing.builders import make_node, make_object, make_pod
+from scheduler.testing.check_plugin import check_plugin
+from scheduler.testing.example_clusters import make_table
 
-__all__ = ["make_node", "make_object", "make_pod"]
+__all__ = ["check_plugin", "make_node", "make_object", "make_pod", "make_table"]
