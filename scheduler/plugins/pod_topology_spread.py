@@ -20,6 +20,8 @@ from scheduler.errors import ConfigurationError, MalformedObject
 from scheduler.framework.cluster_event import NODE, POD, Action, Change, ClusterEvent, Requeue
 from scheduler.framework.rejection import MAX_NODE_SCORE, NodeMask, Rejection, Scores, Skip
 from scheduler.model.affinity import TopologySpreadConstraint
+from scheduler.model.fact import Resource
+from scheduler.model.fact import Resource
 from scheduler.model.node import Node
 from scheduler.model.pod import Pod
 from scheduler.model.selectors import NOTHING, Selector, compile_selector, equals
@@ -38,6 +40,26 @@ _IGNORED: Final = -1
 
 _REASON: Final = "node(s) didn't match pod topology spread constraints"
 _MISSING_LABEL: Final = f"{_REASON} (missing required label)"
+
+_SELECT_PODS: Final[frozenset[str]] = frozenset(
+    (
+        Resource.SERVICE,
+        Resource.REPLICATION_CONTROLLER,
+        Resource.REPLICA_SET,
+        Resource.STATEFUL_SET,
+    )
+)
+"""What default constraints take their selector from."""
+
+_OWNERS: Final = frozenset(
+    {
+        Resource.SERVICE,
+        Resource.REPLICATION_CONTROLLER,
+        Resource.REPLICA_SET,
+        Resource.STATEFUL_SET,
+    }
+)
+"""What tells which pods belong together, where a pod brings no constraints."""
 
 SYSTEM_DEFAULTS: Final = (
     TopologySpreadConstraint(topology_key=_HOSTNAME, when_unsatisfiable=_SOFT, max_skew=3),
@@ -93,6 +115,8 @@ class PodTopologySpread:
             raise ConfigurationError(*problems)
         self._system = args.defaulting_type == "System"
         self._defaults = SYSTEM_DEFAULTS if self._system else _listed(args)
+        self.needs = _OWNERS if self._defaults else frozenset()
+        self.needs = _SELECT_PODS if self._defaults else frozenset[str]()
         pods = Action.ADD | Action.DELETE | Action.UPDATE_POD_LABEL | Action.UPDATE_POD_TOLERATION
         nodes = Action.ADD | Action.DELETE | Action.UPDATE_NODE_LABEL | Action.UPDATE_NODE_TAINT
         self.requeue_on = (

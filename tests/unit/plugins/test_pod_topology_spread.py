@@ -390,6 +390,14 @@ def test_listed_soft_defaults_ignore_nodes_without_their_keys():
     assert scores(plugin, make_pod(labels="foo"), nodes) == [100, 0]
 
 
+def test_default_constraints_need_what_selects_pods():
+    kinds = {Resource.SERVICE, RS, SS, RC}
+
+    assert PLUGIN.needs == kinds
+    assert listed(HARD_HOST).needs == kinds
+    assert listed().needs == frozenset()
+
+
 RS, SS, RC = Resource.REPLICA_SET, Resource.STATEFUL_SET, Resource.REPLICATION_CONTROLLER
 SELECTED = {"matchLabels": {"app": "web"}}
 
