@@ -1,24 +1,93 @@
-"""One real control plane for all integration tests of a run, and a namespace for each test.
+"""One real control plane and one py-scheduler for all integration tests of a run.
 
-A test that breaks things (stops the API server, wants other flags) starts a `ControlPlane` of its
-own: that takes three to four seconds.
+Each test has a namespace of its own and finds no nodes. A test that breaks things (stops the API
+server, wants other flags) starts a `ControlPlane` of its own: that takes three to four seconds. One
+that breaks a scheduler starts another `scheduler_process` under another name.
 """
 
 from __future__ import annotations
 
 import contextlib
 import itertools
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from hack.binaries import MissingBinariesError
 from hack.control_plane import ControlPlane
+from tests.integration.world import (
+    Scheduler,
+    World,
+    configuration,
+    profile,
+    running,
+    scheduler_process,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+RBAC = Path(__file__).with_name("rbac.yaml")
+PROFILES = (
+    profile("py-scheduler"),
+    profile("least", score=["NodeResourcesFit"]),
+    profile(
+        "most",
+        score=["NodeResourcesFit"],
+        NodeResourcesFit={
+            "scoringStrategy": {"type": "MostAllocated", "resources": [{"name": "cpu"}]}
+        },
+    ),
+    profile("balanced", score=["NodeResourcesBalancedAllocation"]),
+    profile("images", score=["ImageLocality"]),
+    profile("affinity", score=["NodeAffinity"]),
+    profile("taints", score=["TaintToleration"]),
+    profile("spread", score=["PodTopologySpread"]),
+    profile(
+        "hard-by-default",
+        PodTopologySpread={
+            "defaultingType": "List",
+            "defaultConstraints": [
+                {
+                    "maxSkew": 1,
+                    "topologyKey": "kubernetes.io/hostname",
+                    "whenUnsatisfiable": "DoNotSchedule",
+                }
+            ],
+        },
+    ),
+    profile(
+        "only-fast",
+        NodeAffinity={
+            "addedAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": {
+                    "nodeSelectorTerms": [
+                        {
+                            "matchExpressions": [
+                                {"key": "disk", "operator": "In", "values": ["fast"]}
+                            ]
+                        }
+                    ]
+                }
+            }
+        },
+    ),
+)
+
 _numbers = itertools.count(1)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+    """Show what the schedulers said beside a failure."""
+    report = yield
+    if report.failed:
+        for each in running:
+            report.sections.append((f"log of {each.process.name}", each.process.tail(40)))
+    if report.when == "teardown":
+        running[:] = [each for each in running if each.process.running]
+    return report
 
 
 @pytest.fixture(scope="session")
@@ -50,3 +119,23 @@ def namespace(control_plane: ControlPlane) -> Iterator[str]:
 def kubectl(control_plane: ControlPlane) -> Callable[..., str]:
     """``kubectl("get", "nodes")``, as administrator, on the shared control plane."""
     return control_plane.kubectl
+
+
+@pytest.fixture(scope="session")
+def scheduler(control_plane: ControlPlane) -> Iterator[Scheduler]:
+    """One py-scheduler for the run, with many profiles and no permission but `rbac.yaml`."""
+    control_plane.kubectl("apply", "-f", str(RBAC))
+    kubeconfig = control_plane.service_account_kubeconfig("kube-system", "py-scheduler")
+    document = configuration(profiles=list(PROFILES))
+    with scheduler_process(control_plane, kubeconfig=kubeconfig, config=document) as started:
+        yield started
+        assert not started.lines("watch.refused")
+
+
+@pytest.fixture
+def world(control_plane: ControlPlane, namespace: str, scheduler: Scheduler) -> Iterator[World]:
+    """A namespace without pods in a cluster without nodes, looked after by the run's scheduler."""
+    with contextlib.ExitStack() as stack:
+        world = World(control_plane, namespace, scheduler)
+        stack.callback(world.clear)
+        yield world
