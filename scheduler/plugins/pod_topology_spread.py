@@ -51,16 +51,6 @@ _SELECT_PODS: Final[frozenset[str]] = frozenset(
 )
 """What default constraints take their selector from."""
 
-_OWNERS: Final = frozenset(
-    {
-        Resource.SERVICE,
-        Resource.REPLICATION_CONTROLLER,
-        Resource.REPLICA_SET,
-        Resource.STATEFUL_SET,
-    }
-)
-"""What tells which pods belong together, where a pod brings no constraints."""
-
 SYSTEM_DEFAULTS: Final = (
     TopologySpreadConstraint(topology_key=_HOSTNAME, when_unsatisfiable=_SOFT, max_skew=3),
     TopologySpreadConstraint(
@@ -115,7 +105,6 @@ class PodTopologySpread:
             raise ConfigurationError(*problems)
         self._system = args.defaulting_type == "System"
         self._defaults = SYSTEM_DEFAULTS if self._system else _listed(args)
-        self.needs = _OWNERS if self._defaults else frozenset()
         self.needs = _SELECT_PODS if self._defaults else frozenset[str]()
         pods = Action.ADD | Action.DELETE | Action.UPDATE_POD_LABEL | Action.UPDATE_POD_TOLERATION
         nodes = Action.ADD | Action.DELETE | Action.UPDATE_NODE_LABEL | Action.UPDATE_NODE_TAINT
