@@ -21,7 +21,6 @@ from scheduler.framework.cluster_event import NODE, POD, Action, Change, Cluster
 from scheduler.framework.rejection import MAX_NODE_SCORE, NodeMask, Rejection, Scores, Skip
 from scheduler.model.affinity import TopologySpreadConstraint
 from scheduler.model.fact import Resource
-from scheduler.model.fact import Resource
 from scheduler.model.node import Node
 from scheduler.model.pod import Pod
 from scheduler.model.selectors import NOTHING, Selector, compile_selector, equals
