@@ -20,7 +20,10 @@ WILDCARD = "0.0.0.0"  # noqa: S104 - the address of a host port that is wanted e
 
 @dataclass(slots=True, eq=False)
 class _Image:
-    """An image as some nodes hold it; the size is that which the first of them reported."""
+    """An image as some nodes hold it.
+
+    The size is that which the first of them reported; alone, a node may correct it.
+    """
 
     size_bytes: int
     nodes: Tally
@@ -183,6 +186,10 @@ class ClusterColumns:
                 del self._images[name]
         for name in come.keys() - gone.keys():
             self._images.setdefault(name, _Image(come[name], Tally())).nodes[row] = 1
+        for name in come.keys() & gone.keys():
+            image = self._images[name]
+            if come[name] != gone[name] and image.nodes.counting == 1:
+                image.size_bytes = come[name]
 
     def _account(self, row: int, pod: Pod, sign: int) -> None:
         self.pod_counts.add(row, sign)

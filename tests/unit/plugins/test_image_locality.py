@@ -3,8 +3,9 @@
 import pytest
 
 from scheduler.plugins import ImageLocality
+from scheduler.snapshot.node_table import NodeTable
 from scheduler.testing import make_node, make_pod
-from tests.unit.plugins.asking import scores, table_of
+from tests.unit.plugins.asking import columns_of, scores, table_of
 
 MIB = 1024 * 1024
 
@@ -77,3 +78,15 @@ def test_all_nodes_count_even_if_some_are_not_feasible():
     part = table.select(table.named(["a", "b"]))
 
     assert scores(ImageLocality(), make_pod(containers=containers(4000, 10)), part) == [66, 0]
+
+
+def test_the_first_node_tells_the_size_and_may_correct_it_while_alone():
+    columns = columns_of([node("a", 4000), node("b")])
+    pod = make_pod(containers=containers(4000, 10))
+
+    columns.update_node(make_node("a", images={"gcr.io/4000:latest": 10 * MIB}))
+    assert scores(ImageLocality(), pod, NodeTable(columns)) == [0, 0]
+
+    columns.update_node(node("a", 4000))
+    columns.update_node(make_node("b", images={"gcr.io/4000:latest": 10 * MIB}))
+    assert scores(ImageLocality(), pod, NodeTable(columns)) == [100, 100]
