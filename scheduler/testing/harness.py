@@ -1,0 +1,198 @@
+"""The real scheduler around a simulated API server, in virtual time.
+
+::
+
+    async def scenario():
+        async with Harness() as cluster:
+            cluster.create(make_node("a"), pod := make_pod(requests="1 cpu"))
+            await cluster.settle()
+            assert cluster.node_of(pod) == "a"
+
+Cache, queue, cycle, loop and binding are the ones that production builds; only the API server and
+the clock are simulated.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from types import TracebackType
+from typing import Any, Final, Self
+
+from scheduler.app import Core, build_core
+from scheduler.config.configuration import read
+from scheduler.framework.profile import Profile, Weighted
+from scheduler.framework.registry import Registry
+from scheduler.kube import binding, pod_status
+from scheduler.kube.events import Event
+from scheduler.loop.control_loop import LoopSettings
+from scheduler.loop.telemetry import Recorder, Telemetry
+from scheduler.model.fact import KubeObject, Resource
+from scheduler.model.pod import Pod
+from scheduler.observe.metrics import Metrics
+from scheduler.plugins import IN_TREE
+from scheduler.plugins.priority_sort import PrioritySort
+from scheduler.queue.scheduling_queue import QueueSettings
+from scheduler.testing.simulated_api import Document, SimulatedApi, pod_path
+
+SCHEDULER_NAME: Final = "py-scheduler"
+WATCHING: Final = (Resource.POD, Resource.FAILED_POD, Resource.NODE)
+_LATE: Final = ("reserve", "permit", "pre_bind")
+
+
+class Heard(Recorder):
+    """Keeps the events that the scheduler wants delivered."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+
+    def record(self, event: Event) -> None:
+        """Keep *event*."""
+        self.events.append(event)
+
+
+class Harness:
+    """A scheduler that runs while the context is open.
+
+    Args:
+        plugins: Asked after the in-tree plugins, at every point that they serve.
+        profiles: Profiles instead of the in-tree one.
+        api: The API server, for one with weather of its own.
+        listed: Whether everything is listed at the start; otherwise the scheduler waits for it.
+        seed: Chooses among equal nodes, and how long retries wait.
+    """
+
+    def __init__(
+        self,
+        *plugins: Any,
+        profiles: Iterable[Profile] = (),
+        api: SimulatedApi | None = None,
+        watching: Iterable[Resource] = WATCHING,
+        listed: bool = True,
+        queue: QueueSettings | None = None,
+        loop: LoopSettings | None = None,
+        may_act: Callable[[], bool] = lambda: True,
+        seed: int = 0,
+    ) -> None:
+        for room in (binding, pod_status):
+            room.DEFAULT_PACING.rng.seed(seed)
+        resources = tuple(watching)
+        chosen = tuple(profiles) or (default_profile(*plugins),)
+        self.heard = Heard()
+        self.metrics = Metrics()
+        self.api = api or SimulatedApi(watching=resources)
+        self._telemetry = Telemetry(self.metrics)
+        self._telemetry.recorder = self.heard
+        self._listed = listed
+        self._settings = {
+            "profiles": {profile.scheduler_name: profile for profile in chosen},
+            "awaited": resources,
+            "may_act": may_act,
+            "queue_settings": queue or QueueSettings(),
+            "loop_settings": loop or LoopSettings(seed=seed),
+        }
+        self.core: Core
+        self.running: asyncio.Task[None]
+
+    async def __aenter__(self) -> Self:
+        self.core = build_core(
+            requests=self.api,
+            binds=self.api,
+            pace=_no_limit,
+            telemetry=self._telemetry,
+            clock=asyncio.get_running_loop().time,
+            **self._settings,  # type: ignore[arg-type] # of as many types as there are settings
+        )
+        self.api.deliver = self.core.inbox.put
+        if self._listed:
+            self.api.list_all()
+        self.running = asyncio.create_task(self.core.loop.run())
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.core.loop.stop()
+        if error is not None:
+            self.running.cancel()
+        await asyncio.gather(self.running, return_exceptions=error is not None)
+        await self.core.status.close(1.0)
+        if error is None:
+            self.check_invariants()
+
+    # What a test does and asks.
+
+    def create(self, *items: KubeObject) -> None:
+        """Put objects into the cluster."""
+        for item in items:
+            self.api.create(item)
+
+    async def settle(self, seconds: float = 0.5) -> None:
+        """Let *seconds* pass; a broken loop raises what broke it."""
+        await asyncio.wait((self.running,), timeout=seconds)
+        if self.running.done():
+            self.running.result()
+
+    def document(self, pod: Pod) -> Document:
+        """Return *pod* as the API server has it."""
+        return self.api.documents[pod_path(pod)]
+
+    def node_of(self, pod: Pod) -> str:
+        """Return the node of *pod*, as the API server has it; empty while it is pending."""
+        return str(self.document(pod)["spec"].get("nodeName") or "")
+
+    def condition(self, pod: Pod) -> tuple[str, str, str]:
+        """Return status, reason and message of the pod's PodScheduled condition; else empty."""
+        for each in self.document(pod).get("status", {}).get("conditions") or []:
+            if each["type"] == "PodScheduled":
+                return each["status"], each.get("reason", ""), each.get("message", "")
+        return "", "", ""
+
+    def place_of(self, pod: Pod) -> str:
+        """Return where the queue has *pod*; empty where it does not."""
+        place = self.core.queue.place_of(pod.uid)
+        return place.value if place else ""
+
+    def events_of(self, pod: Pod) -> list[tuple[str, str]]:
+        """Return reason and note of the events about *pod*, in order."""
+        return [(e.reason, e.note) for e in self.heard.events if e.regarding.uid == pod.uid]
+
+    def attempts(self, result: str) -> int:
+        """Return how many attempts ended as *result*: scheduled, unschedulable or error."""
+        labels = {"result": result, "profile": SCHEDULER_NAME}
+        name = "scheduler_schedule_attempts_total"
+        return int(self.metrics.registry.get_sample_value(name, labels) or 0)
+
+    def check_invariants(self) -> None:
+        """Assert what must hold at any moment."""
+        self.core.cache.check_invariants()
+        self.core.queue.check_invariants()
+
+
+def default_profile(*plugins: Any) -> Profile:
+    """Return the in-tree plugins in their default order, followed by *plugins*."""
+    registry = Registry(IN_TREE)
+    spec = read().resolve(registry.available).profiles[0]
+    return with_plugins(registry.build(spec), *plugins)
+
+
+def bare_profile(*plugins: Any) -> Profile:
+    """Return a profile of *plugins* alone; pods go by priority."""
+    return with_plugins(Profile(SCHEDULER_NAME, PrioritySort()), *plugins)
+
+
+def with_plugins(profile: Profile, *plugins: Any, weight: int = 1) -> Profile:
+    """Return *profile* with *plugins* asked last, at every point that they serve."""
+    lists: dict[str, Any] = {}
+    for point in ("pre_enqueue", "pre_filter", "filter", "post_filter", "score", *_LATE):
+        serving = tuple(plugin for plugin in plugins if hasattr(plugin, point))
+        if point == "score":
+            serving = tuple(Weighted(plugin, weight) for plugin in serving)
+        lists[point] = getattr(profile, point) + serving
+    return replace(profile, **lists)
+
+
+async def _no_limit() -> None:
+    """Let every request leave at once."""

@@ -1,0 +1,505 @@
+"""An API server in memory: the requests we make, the facts we are told, and faults on demand.
+
+It keeps documents as the real one does, under their API paths, answers ``Requests`` in the same
+words (the parts that we read), and tells what changed the way reflectors do: through the same
+decoder, heartbeats left out, a pod that failed as the end of the pod it was. With a `Fault` answers
+are refused, delayed or lost. It knows no randomness: *weather* decides about faults, *latency* and
+*lag* about time.
+"""
+
+import asyncio
+import contextlib
+import json
+import re
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import msgspec
+
+from scheduler.errors import ApiError, Conflict, NotFound, Rejected, Unreachable
+from scheduler.kube.decode import Decoder, Unreadable
+from scheduler.kube.reflector import equal
+from scheduler.kube.requests import STRATEGIC_MERGE_PATCH, Params
+from scheduler.kube.watched import WATCHED
+from scheduler.model.fact import Added, Deleted, Fact, KubeObject, Listed, Resource, Updated
+from scheduler.model.pod import Pod
+
+Document = dict[str, Any]
+
+NOW: Final = "2026-01-01T00:00:00Z"
+_ENDED: Final = frozenset({"Succeeded", "Failed"})
+_TOPOLOGY_LABELS: Final = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
+_POD_PATH: Final = re.compile(r"(?P<pod>/api/v1/namespaces/[^/]+/pods/[^/]+)/(?P<part>\w+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Refuse:
+    """Answer with *error*, and do nothing."""
+
+    error: ApiError
+
+
+@dataclass(frozen=True, slots=True)
+class Lose:
+    """Give no answer.
+
+    Args:
+        executed: Whether the request takes effect all the same.
+        after_seconds: How much later than the answer is missed it does.
+    """
+
+    executed: bool
+    after_seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Delay:
+    """Answer truly, but *seconds* later."""
+
+    seconds: float
+
+
+Fault = Refuse | Lose | Delay
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request as the server saw it; *at* is the time of the event loop."""
+
+    method: str
+    path: str
+    body: bytes
+    at: float
+
+    @property
+    def content(self) -> Any:
+        """The body, decoded."""
+        return json.loads(self.body)
+
+
+@dataclass(slots=True)
+class _Planned:
+    method: str
+    path: re.Pattern[str]
+    faults: deque[Fault]
+
+
+@dataclass(slots=True, eq=False)
+class _Watch:
+    """What one reflector has told, and what it has yet to tell."""
+
+    resource: Resource
+    decoder: Decoder[Any]
+    told: dict[str, KubeObject] = field(default_factory=dict)
+    broken: bool = False
+    due: float = 0.0
+
+
+def _fair(method: str, path: str) -> Fault | None:  # noqa: ARG001 - one of many weathers
+    return None
+
+
+def _at_once() -> float:
+    return 0.0
+
+
+class SimulatedApi:
+    """An API server and its watches; it implements ``scheduler.kube.requests.Requests``.
+
+    Args:
+        deliver: Takes the facts, as an inbox does.
+        watching: The resources to watch.
+        latency: Returns how long the next request takes, half before and half after its effect.
+        lag: Returns how much later than a change its fact is told; facts of one resource keep
+            their order.
+    """
+
+    def __init__(
+        self,
+        deliver: Callable[[Fact], None] = lambda _: None,
+        watching: Iterable[Resource] = (Resource.POD, Resource.FAILED_POD, Resource.NODE),
+        *,
+        latency: Callable[[], float] = _at_once,
+        lag: Callable[[], float] = _at_once,
+    ) -> None:
+        self.deliver = deliver
+        self.latency = latency
+        self.lag = lag
+        self.weather: Callable[[str, str], Fault | None] = _fair
+        self.documents: dict[str, Document] = {}
+        self.requests: list[Request] = []
+        self.bound: list[tuple[str, str]] = []
+        """UID and node of every binding that took effect, in order."""
+        self.grace_seconds: float | None = None
+        """How long a bound pod takes to end; None for as long as its document says."""
+        self._planned: list[_Planned] = []
+        self._version = 0
+        self._watches = {
+            resource: _Watch(resource, Decoder(WATCHED[resource])) for resource in watching
+        }
+
+    # What a test does to the cluster, as users, controllers and kubelets would.
+
+    def create(self, item: KubeObject | Document, resource: Resource | None = None) -> str:
+        """Put an object in, and return its path.
+
+        Args:
+            item: A struct, or a document for what no struct can hold; it needs *resource*.
+            resource: What the document is.
+        """
+        document = item if isinstance(item, dict) else _document_of(item)
+        resource = resource or _resource_of(item)
+        path = path_of(resource, document["metadata"])
+        assert path not in self.documents, f"{path} is there already"
+        self._store(path, document)
+        return path
+
+    def change(self, path: str, edit: Callable[[Document], object]) -> None:
+        """Let *edit* change a copy of the document at *path*, and store that."""
+        document = json.loads(json.dumps(self.documents[path]))
+        edit(document)
+        self._store(path, document)
+
+    def replace(self, item: KubeObject) -> None:
+        """Put a newer version of an object in the place of the one that has its name."""
+        document = _document_of(item)
+        self._store(path_of(_resource_of(item), document["metadata"]), document)
+
+    def remove(self, path: str) -> None:
+        """Take an object out for good."""
+        gone = self.documents.pop(path)
+        self._tell(path, gone, None)
+
+    def condemn(self, path: str) -> None:
+        """Begin an object's deletion; it stays until it is removed."""
+        self.change(path, lambda document: document["metadata"].update(deletionTimestamp=NOW))
+
+    def document(self, item: KubeObject) -> Document | None:
+        """Return an object as it is now."""
+        return self.documents.get(path_of(_resource_of(item), _document_of(item)["metadata"]))
+
+    def pods(self) -> Iterator[Document]:
+        """Yield every pod as it is now."""
+        return (found for path, found in self.documents.items() if _is_pod(path))
+
+    # Watches.
+
+    def list_all(self) -> None:
+        """Let every watch tell all there is, as at the start."""
+        for resource in self._watches:
+            self.tell_all(resource)
+
+    def tell_all(self, resource: Resource) -> None:
+        """Tell all there is of *resource* and that this was all; what is gone was not seen going.
+
+        Also mends a watch that was broken.
+        """
+        watch = self._watches[resource]
+        watch.broken = False
+        there = {
+            path: document
+            for path, document in self.documents.items()
+            if self._selects(watch, path, document)
+        }
+        for path, document in there.items():
+            self._put(watch, path, document)
+        for path in watch.told.keys() - there.keys():
+            self._drop(watch, path, seen=False)
+        self._send(watch, Listed(resource))
+
+    def break_watch(self, resource: Resource) -> None:
+        """Tell nothing more about *resource* until it is listed again."""
+        self._watches[resource].broken = True
+
+    # Faults.
+
+    def plan(self, method: str, path: str, *faults: Fault) -> None:
+        """Let the next requests whose path matches the expression *path* meet *faults*, in turn."""
+        self._planned.append(_Planned(method, re.compile(path), deque(faults)))
+
+    def asked(self, method: str, path: str = "") -> list[Request]:
+        """Return the requests so far whose path matches the expression *path*."""
+        wanted = re.compile(path)
+        return [
+            each for each in self.requests if each.method == method and wanted.search(each.path)
+        ]
+
+    # Requests.
+
+    async def get(self, path: str, params: Params | None = None) -> bytes:  # noqa: ARG002
+        """Read what is at *path*."""
+        return await self._serve("GET", path, b"", lambda: self._at(path))
+
+    async def post(self, path: str, body: bytes, params: Params | None = None) -> bytes:  # noqa: ARG002
+        """Bind a pod, or create an object in the collection *path*."""
+        return await self._serve("POST", path, body, lambda: self._post(path, json.loads(body)))
+
+    async def put(self, path: str, body: bytes, params: Params | None = None) -> bytes:  # noqa: ARG002
+        """Replace what is at *path*."""
+        return await self._serve("PUT", path, body, lambda: self._put_at(path, json.loads(body)))
+
+    async def patch(
+        self,
+        path: str,
+        body: bytes,
+        content_type: str,
+        params: Params | None = None,  # noqa: ARG002
+    ) -> bytes:
+        """Patch an object, or the status of one."""
+        strategic = content_type == STRATEGIC_MERGE_PATCH
+        return await self._serve(
+            "PATCH", path, body, lambda: self._patch(path, json.loads(body), strategic)
+        )
+
+    async def delete(self, path: str, body: bytes = b"", params: Params | None = None) -> bytes:  # noqa: ARG002
+        """Delete what is at *path*; a bound pod is given its grace period."""
+        options = json.loads(body or b"{}")
+        return await self._serve("DELETE", path, body, lambda: self._delete(path, options))
+
+    async def _serve(
+        self, method: str, path: str, body: bytes, carry_out: Callable[[], Document]
+    ) -> bytes:
+        loop = asyncio.get_running_loop()
+        seconds = self.latency() / 2
+        await asyncio.sleep(seconds)
+        self.requests.append(Request(method, path, body, loop.time()))
+        match self._fault(method, path):
+            case Refuse(error):
+                raise error
+            case Lose(executed, after_seconds):
+                if executed:
+                    loop.call_later(after_seconds, _whatever_comes, carry_out)
+                    await asyncio.sleep(0)
+                raise Unreachable(f"{method} {path}: no answer")
+            case Delay(longer):
+                await asyncio.sleep(longer)
+        answer = json.dumps(carry_out()).encode()
+        await asyncio.sleep(seconds)
+        return answer
+
+    def _fault(self, method: str, path: str) -> Fault | None:
+        for plan in self._planned:
+            if plan.faults and plan.method == method and plan.path.search(path):
+                return plan.faults.popleft()
+        return self.weather(method, path)
+
+    # How requests are carried out.
+
+    def _at(self, path: str) -> Document:
+        if path not in self.documents:
+            raise NotFound(f"{path} not found", status=404)
+        return self.documents[path]
+
+    def _post(self, path: str, document: Document) -> Document:
+        sub = _POD_PATH.fullmatch(path)
+        if sub is not None and sub["part"] == "binding":
+            return self._bind(sub["pod"], document)
+        created = f"{path}/{document['metadata']['name']}"
+        if created in self.documents:
+            raise Conflict(f"{created} already exists", status=409, reason="AlreadyExists")
+        return self._store(created, document)
+
+    def _bind(self, path: str, binding: Document) -> Document:
+        """Bind as ``registry/core/pod/storage`` does, in its words."""
+        metadata, node = binding["metadata"], binding["target"]["name"]
+        pod, name = self._at(path), binding["metadata"]["name"]
+        uid = pod["metadata"]["uid"]
+        if metadata.get("uid", uid) != uid:
+            raise _conflict(
+                f"Precondition failed: UID in precondition: {metadata['uid']}, "
+                f"UID in object meta: {uid}"
+            )
+        if pod["metadata"].get("deletionTimestamp"):
+            raise _conflict(f"pod {name} is being deleted, cannot be assigned to a host")
+        if pod["spec"].get("nodeName"):
+            raise _conflict(f'pod {name} is already assigned to node "{pod["spec"]["nodeName"]}"')
+        if pod["spec"].get("schedulingGates"):
+            raise _conflict(f"pod {name} has non-empty .spec.schedulingGates")
+        self.bound.append((uid, node))
+        self.change(path, lambda document: self._assign(document, node, metadata))
+        return {"kind": "Status", "status": "Success"}
+
+    def _assign(self, document: Document, node: str, metadata: Document) -> None:
+        document["spec"]["nodeName"] = node
+        labels = self.documents.get(f"/api/v1/nodes/{node}", {}).get("metadata", {}).get("labels")
+        known = {key: labels[key] for key in _TOPOLOGY_LABELS if key in (labels or {})}
+        for kind, more in (("annotations", {}), ("labels", known)):
+            document["metadata"][kind] = (
+                (document["metadata"].get(kind) or {}) | more | metadata.get(kind, {})
+            )
+        status = document.setdefault("status", {})
+        status.pop("nominatedNodeName", None)
+        _merge_conditions(status, [{"type": "PodScheduled", "status": "True"}])
+
+    def _put_at(self, path: str, document: Document) -> Document:
+        known = self._at(path)["metadata"].get("resourceVersion")
+        if document["metadata"].get("resourceVersion", known) != known:
+            raise _conflict("the object has been modified")
+        return self._store(path, document)
+
+    def _patch(self, path: str, patch: Document, strategic: bool) -> Document:
+        sub = _POD_PATH.fullmatch(path)
+        target = sub["pod"] if sub is not None and sub["part"] == "status" else path
+        metadata, known = patch.get("metadata", {}), self._at(target)["metadata"]
+        if metadata.get("uid", known.get("uid")) != known.get("uid"):
+            raise Rejected("metadata.uid: Invalid value: field is immutable", status=422)
+        if metadata.get("resourceVersion", known["resourceVersion"]) != known["resourceVersion"]:
+            raise _conflict("the object has been modified")
+        self.change(target, lambda document: _merge(document, patch, strategic))
+        return self.documents[target]
+
+    def _delete(self, path: str, options: Document) -> Document:
+        document = self._at(path)
+        wanted = options.get("preconditions", {}).get("uid")
+        if wanted is not None and wanted != document["metadata"]["uid"]:
+            raise _conflict("Precondition failed: UID in precondition differs")
+        grace = self._grace_of(path, document, options)
+        if not grace:
+            self.remove(path)
+            return document
+        if not document["metadata"].get("deletionTimestamp"):
+            self.condemn(path)
+            uid = document["metadata"]["uid"]
+            asyncio.get_running_loop().call_later(grace, self._end, path, uid)
+        return self.documents[path]
+
+    def _grace_of(self, path: str, document: Document, options: Document) -> float:
+        if not _is_pod(path) or not document["spec"].get("nodeName"):
+            return 0.0
+        if self.grace_seconds is not None:
+            return self.grace_seconds
+        own = document["spec"].get("terminationGracePeriodSeconds")
+        return float(options.get("gracePeriodSeconds", 30.0 if own is None else own))
+
+    def _end(self, path: str, uid: str) -> None:
+        if path in self.documents and self.documents[path]["metadata"]["uid"] == uid:
+            self.remove(path)
+
+    def _store(self, path: str, document: Document) -> Document:
+        self._version += 1
+        document["metadata"]["resourceVersion"] = str(self._version)
+        old, self.documents[path] = self.documents.get(path), document
+        self._tell(path, old, document)
+        return document
+
+    # How facts are told.
+
+    def _tell(self, path: str, old: Document | None, new: Document | None) -> None:
+        for watch in self._watches.values():
+            if watch.broken:
+                continue
+            if new is not None and self._selects(watch, path, new):
+                self._put(watch, path, new)
+            elif old is not None and path in watch.told:
+                self._drop(watch, path, seen=True)
+
+    def _selects(self, watch: _Watch, path: str, document: Document) -> bool:
+        wanted = Resource.POD if watch.resource is Resource.FAILED_POD else watch.resource
+        if not _is_of(wanted, path):
+            return False
+        phase = document.get("status", {}).get("phase")
+        if watch.resource is Resource.FAILED_POD:
+            return bool(phase == "Failed")
+        return watch.resource is not Resource.POD or phase not in _ENDED
+
+    def _put(self, watch: _Watch, path: str, document: Document) -> None:
+        found = watch.decoder.item(msgspec.Raw(json.dumps(document).encode()))
+        if isinstance(found, Unreadable):
+            return  # the last good version stays
+        old = watch.told.get(path)
+        if old is not None and old.metadata.uid != found.metadata.uid:
+            self._drop(watch, path, seen=False)
+            old = None
+        watch.told[path] = found
+        if old is None:
+            self._send(watch, Added(watch.resource, found))
+        elif not equal(old, found):
+            self._send(watch, Updated(watch.resource, old, found))
+
+    def _drop(self, watch: _Watch, path: str, *, seen: bool) -> None:
+        self._send(watch, Deleted(watch.resource, watch.told.pop(path), seen))
+
+    def _send(self, watch: _Watch, fact: Fact) -> None:
+        lag = self.lag()
+        if not lag and not watch.due:
+            self.deliver(fact)
+            return
+        loop = asyncio.get_running_loop()
+        watch.due = max(watch.due, loop.time() + lag)
+        loop.call_at(watch.due, self.deliver, fact)
+
+
+def path_of(resource: Resource, metadata: Mapping[str, Any]) -> str:
+    """Return the API path of an object."""
+    collection, namespace = WATCHED[resource].path, metadata.get("namespace")
+    if not namespace:
+        return f"{collection}/{metadata['name']}"
+    group, _, plural = collection.rpartition("/")
+    return f"{group}/namespaces/{namespace}/{plural}/{metadata['name']}"
+
+
+def pod_path(pod: Pod) -> str:
+    """Return the API path of a pod."""
+    return f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}"
+
+
+def _is_of(resource: Resource, path: str) -> bool:
+    group, _, plural = WATCHED[resource].path.rpartition("/")
+    return re.fullmatch(rf"{group}(/namespaces/[^/]+)?/{plural}/[^/]+", path) is not None
+
+
+def _is_pod(path: str) -> bool:
+    return _is_of(Resource.POD, path)
+
+
+def _resource_of(item: KubeObject | Document) -> Resource:
+    for resource, watched in WATCHED.items():
+        if type(item) is watched.kind:
+            return resource
+    raise TypeError(f"say which resource {item!r} is")
+
+
+def _document_of(item: KubeObject) -> Document:
+    document: Document = json.loads(msgspec.json.encode(item))
+    document.pop("malformed", None)
+    return _without_nulls(document)
+
+
+def _without_nulls(document: Document) -> Document:
+    return {
+        key: _without_nulls(value) if isinstance(value, dict) else value
+        for key, value in document.items()
+        if value is not None
+    }
+
+
+def _conflict(message: str) -> Conflict:
+    return Conflict(message, status=409, reason="Conflict")
+
+
+def _whatever_comes(carry_out: Callable[[], object]) -> None:
+    """Carry out a request of which nobody hears any more."""
+    with contextlib.suppress(ApiError):
+        carry_out()
+
+
+def _merge(document: Document, patch: Document, strategic: bool) -> None:
+    """Apply a merge patch; a strategic one merges conditions by their type."""
+    for key, value in patch.items():
+        if value is None:
+            document.pop(key, None)
+        elif strategic and key == "conditions":
+            _merge_conditions(document, value)
+        elif isinstance(value, dict) and isinstance(document.get(key), dict):
+            _merge(document[key], value, strategic)
+        else:
+            document[key] = value
+
+
+def _merge_conditions(status: Document, conditions: list[Document]) -> None:
+    merged = {each["type"]: each for each in status.get("conditions") or []}
+    for each in conditions:
+        merged[each["type"]] = merged.get(each["type"], {}) | each
+    status["conditions"] = list(merged.values())
