@@ -8,7 +8,7 @@ import socket
 import sys
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -17,20 +17,23 @@ from typing import Any, Final
 
 from scheduler.cache.cluster_cache import ClusterCache
 from scheduler.config.configuration import SchedulerConfiguration
+from scheduler.config.document import Extender
 from scheduler.config.run_settings import RunSettings
+from scheduler.framework.extending import ExtenderVerdicts, in_turn
 from scheduler.framework.plugin import needs_of
 from scheduler.framework.profile import Profile
 from scheduler.framework.registry import Registry
 from scheduler.kube.client import ApiClient
 from scheduler.kube.credentials import Credentials, load_credentials
 from scheduler.kube.events import EventRecorder
+from scheduler.kube.extender_client import ExtenderClient
 from scheduler.kube.lease import LeaseKeeper, LeaseSettings
 from scheduler.kube.rate_limit import RateLimiter
 from scheduler.kube.reflector import Reflector
 from scheduler.kube.requests import Requests
 from scheduler.kube.watched import WATCHED, Watched
 from scheduler.loop.binding_cycle import BindingCycle
-from scheduler.loop.control_loop import ControlLoop, LoopSettings
+from scheduler.loop.control_loop import Asker, ControlLoop, LoopSettings, nobody_to_ask
 from scheduler.loop.fact_handlers import FactHandlers
 from scheduler.loop.failures import Failed, Failures
 from scheduler.loop.inbox import Inbox
@@ -122,6 +125,8 @@ def build_core(
     may_act: Callable[[], bool],
     queue_settings: QueueSettings,
     loop_settings: LoopSettings,
+    extenders: Sequence[Extender] = (),
+    ask: Asker = nobody_to_ask,
     clock: Callable[[], float] = time.monotonic,
 ) -> Core:
     """Join the pure rooms to the loop; what reaches the outside comes in as arguments.
@@ -132,7 +137,10 @@ def build_core(
     first = next(iter(profiles.values()))
     cache, inbox = ClusterCache(), Inbox()
     queue = SchedulingQueue(
-        {name: rules_for(profile.plugins) for name, profile in profiles.items()},
+        {
+            name: rules_for((*profile.plugins, *([ExtenderVerdicts()] if extenders else ())))
+            for name, profile in profiles.items()
+        },
         first.queue_sort.sort_key,
         queue_settings,
         telemetry,
@@ -155,6 +163,8 @@ def build_core(
         pace=pace,
         telemetry=telemetry,
         clock=clock,
+        extenders=extenders,
+        ask=ask,
     )
     handlers = FactHandlers(
         cache,
@@ -177,6 +187,8 @@ def build_core(
         may_act=may_act,
         clock=clock,
         settings=loop_settings,
+        extenders=extenders,
+        ask=ask,
     )
     return Core(loop, cache, queue, inbox, binding, status)
 
@@ -205,6 +217,18 @@ def watched_by(profiles: Iterable[Profile]) -> tuple[Watched[Any], ...]:
     )
 
 
+def _with_raw(
+    watched: Iterable[Watched[Any]], extenders: Iterable[Extender]
+) -> tuple[Watched[Any], ...]:
+    """Keep objects as they came where an extender is to be sent them whole."""
+    wanted: set[Resource] = set()
+    for extender in extenders:
+        wanted.add(Resource.POD)
+        if not extender.node_cache_capable:
+            wanted.add(Resource.NODE)
+    return tuple(each.with_raw() if each.resource in wanted else each for each in watched)
+
+
 async def _schedule(
     settings: RunSettings,
     configuration: SchedulerConfiguration,
@@ -229,7 +253,17 @@ async def _schedule(
             observer=telemetry,
         )
         telemetry.recorder = recorder
-        run = _Run(settings, configuration, profiles, telemetry, client, limiter, credentials)
+        extenders = await stack.enter_async_context(ExtenderClient(configuration.extenders))
+        run = _Run(
+            settings,
+            configuration,
+            profiles,
+            telemetry,
+            client,
+            limiter,
+            credentials,
+            extenders,
+        )
         return await run.to_the_end(recorder)
 
 
@@ -253,13 +287,14 @@ class _Run:
         client: ApiClient,
         limiter: RateLimiter,
         credentials: Credentials,
+        extenders: ExtenderClient,
     ) -> None:
         self._settings = settings
         self._configuration = configuration
         self._telemetry = telemetry
         self._credentials = credentials
         self._client = client
-        self._watched = watched_by(profiles.values())
+        self._watched = _with_raw(watched_by(profiles.values()), configuration.extenders)
         self._stop = asyncio.Event()
         self._lost = False
         self._keeper = self._lease_keeper()
@@ -277,6 +312,8 @@ class _Run:
                 settings.pod_seconds_unschedulable_maximum,
             ),
             loop_settings=LoopSettings(),
+            extenders=in_turn(configuration.extenders),
+            ask=extenders.ask,
         )
         self._read_gauges()
 

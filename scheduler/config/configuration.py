@@ -4,7 +4,7 @@
 and returns the result or raises every problem at once.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,7 +26,7 @@ from scheduler.config.document import (
 from scheduler.config.expansion import Expansion, Lists
 from scheduler.config.extension_point import Point
 from scheduler.config.fields import Decoder, encode
-from scheduler.config.plugin_args import TYPED
+from scheduler.config.plugin_args import TYPED, NodeResourcesFitArgs
 from scheduler.config.problems import Problems
 from scheduler.config.text import plain
 from scheduler.config.validation import check, check_reserved
@@ -191,7 +191,7 @@ def _resolve(draft: Draft, available: Available) -> SchedulerConfiguration:
             ProfileSpec(
                 profile.scheduler_name,
                 lists,
-                _args(profile, lists, path, draft.decoder),
+                _spared(_args(profile, lists, path, draft.decoder), document.extenders),
                 _percentage(document, profile),
             )
         )
@@ -222,6 +222,25 @@ def _args(profile: Profile, lists: Lists, path: str, decoder: Decoder) -> Mappin
         for index, config in enumerate(profile.plugin_config)
     }
     return {name: TYPED[name]() for name in sorted(enabled & TYPED.keys())} | given
+
+
+def _spared(
+    args: Mapping[str, PluginArgs], extenders: Sequence[Extender]
+) -> Mapping[str, PluginArgs]:
+    """Let NodeResourcesFit pass over what an extender manages and wants ignored.
+
+    That replaces the resources which the document itself names, as upstream's does.
+    """
+    ignored = tuple(
+        resource.name
+        for extender in extenders
+        for resource in extender.managed_resources
+        if resource.ignored_by_scheduler
+    )
+    fit = args.get("NodeResourcesFit")
+    if not ignored or not isinstance(fit, NodeResourcesFitArgs):
+        return args
+    return {**args, "NodeResourcesFit": replace(fit, ignored_resources=ignored)}
 
 
 def _missing(document: KubeSchedulerConfiguration, available: Available) -> tuple[str, ...]:

@@ -3,12 +3,13 @@
 Source: ``pkg/scheduler/schedule_one.go`` (schedulingAlgorithm, schedulePod).
 """
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
+from scheduler.config.document import Extender
 from scheduler.cycle.ties import mix, pick
 from scheduler.errors import PluginError
 from scheduler.framework.asking import ask
@@ -22,6 +23,19 @@ from scheduler.framework.decision import (
     Retry,
 )
 from scheduler.framework.diagnosis import Diagnosis
+from scheduler.framework.extending import (
+    EXTENDER,
+    Answer,
+    Ask,
+    ExtenderError,
+    Questions,
+    Unanswered,
+    filter_question,
+    is_interested,
+    prioritize_question,
+    read_filter,
+    read_scores,
+)
 from scheduler.framework.filtering import (
     Filtered,
     Narrowed,
@@ -29,10 +43,11 @@ from scheduler.framework.filtering import (
     ask_pre_filters,
     diagnose,
     filter_nodes,
+    narrow,
 )
 from scheduler.framework.observer import SILENT, Observer
 from scheduler.framework.profile import Profile
-from scheduler.framework.rejection import Proposal, Refusal
+from scheduler.framework.rejection import Proposal, Refusal, Scores
 from scheduler.framework.scoring import score_nodes
 from scheduler.model.pod import Pod
 from scheduler.snapshot.node_table import NodeTable
@@ -49,7 +64,9 @@ class Breathe:
 
 BREATHE: Final = Breathe()
 
-Cycle = Generator[Breathe, None, Decision]
+Answers = tuple[Answer, ...] | None
+Cycle = Generator[Breathe | Questions, Answers, Decision]
+Step = Generator[Breathe | Questions, Answers, "Filtered"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +76,7 @@ class Attempt:
     Args:
         nominated: Pods that others mean to place on a node, by the node's name.
         seed: Chooses among equals, together with the pod and the node.
+        extenders: Asked beside the plugins, in this order.
     """
 
     profile: Profile
@@ -66,6 +84,7 @@ class Attempt:
     nodes: NodeTable
     nominated: Mapping[str, Sequence[Pod]]
     seed: int = 0
+    extenders: tuple[Extender, ...] = ()
     observer: Observer = SILENT
 
 
@@ -77,6 +96,8 @@ def schedule(attempt: Attempt) -> Cycle:
         return (yield from _schedule(attempt))
     except PluginError as error:
         return Retry(attempt.pod, str(error), plugin=error.plugin)
+    except ExtenderError as error:
+        return Retry(attempt.pod, str(error), plugin=EXTENDER)
 
 
 def _schedule(attempt: Attempt) -> Cycle:
@@ -84,12 +105,14 @@ def _schedule(attempt: Attempt) -> Cycle:
     if narrowed.refused is not None:
         return (yield from _make_room(attempt, narrowed, None))
     nominated = _nominated_rows(attempt)
-    if (row := _nominee(attempt, narrowed, nominated)) is not None:
+    row = yield from _nominee(attempt, narrowed, nominated)
+    if row is not None:
         return _bind_to(attempt, row)
     filtered = filter_nodes(
         attempt.profile, narrowed, attempt.pod, attempt.nodes, nominated, attempt.observer
     )
     yield BREATHE
+    filtered = yield from _extend(attempt, filtered, attempt.nodes)
     if not filtered.feasible.any():
         return (yield from _make_room(attempt, narrowed, filtered))
     return (yield from _choose(attempt, filtered))
@@ -119,7 +142,7 @@ def _nominated_rows(attempt: Attempt) -> dict[int, Sequence[Pod]]:
 
 def _nominee(
     attempt: Attempt, narrowed: Narrowed, nominated: Mapping[int, Sequence[Pod]]
-) -> int | None:
+) -> Generator[Breathe | Questions, Answers, int | None]:
     """Return the row of the pod's own nominated node, if that can take it now.
 
     Room was made there for it. Upstream tries it first and does not score the others.
@@ -131,7 +154,46 @@ def _nominee(
     others = {0: nominated[row]} if row in nominated else {}
     unbounded = Narrowed(skipped=narrowed.skipped)
     verdict = filter_nodes(attempt.profile, unbounded, attempt.pod, alone, others, attempt.observer)
+    verdict = yield from _extend(attempt, verdict, alone)
     return row if verdict.feasible[0] else None
+
+
+def _extend(attempt: Attempt, filtered: Filtered, nodes: NodeTable) -> Step:
+    """Let the extenders refuse some of the rows that the plugins left."""
+    for extender in attempt.extenders:
+        if not filtered.feasible.any():
+            break
+        if extender.filter_verb and is_interested(extender, attempt.pod):
+            rows = filtered.feasible.nonzero()[0]
+            left = nodes.select(rows)
+            ask = filter_question(extender, attempt.pod, left)
+            (answer,) = yield from _put(ask)
+            filtered = narrow(filtered, read_filter(ask, answer, left), rows)
+    return filtered
+
+
+def _put(*asks: Ask) -> Generator[Breathe | Questions, Answers, tuple[Answer, ...]]:
+    answers = yield Questions(asks)
+    assert answers is not None
+    assert len(answers) == len(asks)
+    return answers
+
+
+def _add_extender_scores(
+    attempt: Attempt, totals: Scores, nodes: NodeTable
+) -> Generator[Breathe | Questions, Answers, Scores]:
+    """Add what the extenders think of *nodes*; they are asked all at once."""
+    asks = [
+        prioritize_question(extender, attempt.pod, nodes)
+        for extender in attempt.extenders
+        if extender.prioritize_verb and is_interested(extender, attempt.pod)
+    ]
+    if not asks:
+        return totals
+    answers = yield from _put(*asks)
+    for question, answer in zip(asks, answers, strict=True):
+        totals = totals + read_scores(question, answer, nodes)
+    return totals
 
 
 def _bind_to(attempt: Attempt, row: int) -> Bind:
@@ -149,9 +211,8 @@ def _choose(attempt: Attempt, filtered: Filtered) -> Cycle:
         table = attempt.nodes.select(rows) if feasible < len(attempt.nodes) else attempt.nodes
         scored = score_nodes(attempt.profile, attempt.pod, table, attempt.observer)
         yield BREATHE
-        ties = pick(
-            scored.totals, attempt.seed, attempt.pod.uid, table.name_hashes, _TIES_TOLD
-        )
+        totals = yield from _add_extender_scores(attempt, scored.totals, table)
+        ties = pick(totals, attempt.seed, attempt.pod.uid, table.name_hashes, _TIES_TOLD)
         winner, best = int(rows[ties[0]]), rows[ties]
     names = attempt.nodes.names
     return Bind(
@@ -223,12 +284,23 @@ def _ask_post_filters(
             )
 
 
-def decide(attempt: Attempt) -> Decision:
-    """Run the cycle to its end without pausing: for tests, tools and whoever has no event loop."""
+def _unheard(ask: Ask) -> Answer:
+    return Unanswered(f'extender "{ask.extender.url_prefix}" was not asked')
+
+
+def decide(attempt: Attempt, ask: Callable[[Ask], Answer] = _unheard) -> Decision:
+    """Run the cycle to its end without pausing: for tests, tools and whoever has no event loop.
+
+    *ask* puts questions to extenders; by default they all fail to answer.
+    """
     cycle = schedule(attempt)
+    answers: Answers = None
     try:
         while True:
-            next(cycle)
+            step = cycle.send(answers)
+            answers = (
+                tuple(ask(each) for each in step.asks) if isinstance(step, Questions) else None
+            )
     except StopIteration as end:
         decision: Decision = end.value
         return decision

@@ -76,8 +76,9 @@ class Diagnosis:
         counts: Counter[str] = Counter()
         covered = np.zeros(len(self.names), dtype=np.bool_)
         for verdict in self.verdicts:
-            counts[verdict.reason] += int(verdict.nodes.sum())
             covered |= verdict.nodes
+            if verdict.reason:
+                counts[verdict.reason] += int(verdict.nodes.sum())
         if self.absent:
             counts[self.absent] += self.nodes - int(covered.sum())
         return +counts

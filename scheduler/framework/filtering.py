@@ -257,6 +257,14 @@ def _spread(verdict: Verdict, rows: "np.typing.NDArray[np.intp]", size: int) -> 
     return Verdict(verdict.plugin, verdict.reason, nodes, resolvable)
 
 
+def narrow(filtered: Filtered, further: Filtered, rows: "np.typing.NDArray[np.intp]") -> Filtered:
+    """Return *filtered* with what was said *further* about its feasible *rows*."""
+    feasible = filtered.feasible.copy()
+    feasible[rows] = further.feasible
+    said = tuple(_spread(verdict, rows, len(feasible)) for verdict in further.verdicts)
+    return Filtered(feasible, filtered.verdicts + said)
+
+
 def diagnose(nodes: NodeTable, narrowed: Narrowed, filtered: Filtered | None) -> Diagnosis:
     """Sum up why no row of *nodes* can take the pod."""
     if filtered is None:

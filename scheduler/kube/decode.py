@@ -13,7 +13,7 @@ import msgspec
 
 from scheduler.errors import MalformedObject, Unreachable
 from scheduler.kube.watched import T, Watched
-from scheduler.model.meta import ObjectMeta, Struct
+from scheduler.model.meta import ObjectMeta, Raw, Struct
 from scheduler.model.node import Node
 from scheduler.model.pod import DEFAULT_SCHEDULER, Pod, PodSpec, PodStatus
 
@@ -151,6 +151,8 @@ class Decoder(Generic[T]):
 
     def event(self, line: bytes) -> Event[T]:
         """Read one line of a watch."""
+        if self._watched.raw:
+            return self._unusual(line)
         try:
             event: _Event[T] = self._decode_event(line)
         except msgspec.DecodeError:
@@ -161,7 +163,7 @@ class Decoder(Generic[T]):
             self._check(event.object)
         except MalformedObject:
             return self._unusual(line)
-        self._trim(event.object)
+        self._trim(event.object, b"")
         return Change(event.type, event.object)
 
     def page(self, body: bytes) -> Page:
@@ -184,7 +186,7 @@ class Decoder(Generic[T]):
             self._check(found)
         except (msgspec.DecodeError, MalformedObject):
             return self._patiently(raw, "")
-        self._trim(found)
+        self._trim(found, raw)
         return found
 
     def _unusual(self, line: bytes) -> Event[T]:
@@ -212,7 +214,7 @@ class Decoder(Generic[T]):
             return self._left_of(content, type_, _in_our_words(invalid))
         except msgspec.DecodeError as broken:
             return Unreadable(type_, ("", ""), "", f"object: not JSON: {broken}")
-        self._trim(found)
+        self._trim(found, raw)
         return found
 
     def _left_of(self, content: bytes, type_: str, problem: str) -> T | Unreadable:
@@ -233,8 +235,10 @@ class Decoder(Generic[T]):
             raise MalformedObject("metadata.name", "an object without a name")
         self._watched.check(found)
 
-    def _trim(self, found: T) -> None:
-        """Drop the annotations; the object is ours alone until it is told."""
+    def _trim(self, found: T, raw: msgspec.Raw | bytes) -> None:
+        """Drop what nobody reads, keep what somebody sends on; it is ours until it is told."""
+        if self._watched.raw and isinstance(found, Raw):
+            found.keep_raw(bytes(raw))
         if not self._watched.annotations:
             msgspec.structs.force_setattr(found.metadata, "annotations", _NO_ANNOTATIONS)
 

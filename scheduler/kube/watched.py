@@ -41,6 +41,7 @@ class Watched(Generic[T]):
         field_selector: Which objects are wanted.
         optional: We can live without it where the server has no such resource or forbids it.
         annotations: Whether annotations are kept: they are large, and only some plugins read them.
+        raw: Whether each object's JSON is kept as it came, for an extender that wants it whole.
     """
 
     resource: Resource
@@ -50,6 +51,7 @@ class Watched(Generic[T]):
     field_selector: str = ""
     optional: bool = False
     annotations: bool = False
+    raw: bool = False
 
     @property
     def params(self) -> Mapping[str, str]:
@@ -59,6 +61,10 @@ class Watched(Generic[T]):
     def with_annotations(self) -> "Watched[T]":
         """Return this row, for a plugin that reads annotations."""
         return replace(self, annotations=True)
+
+    def with_raw(self) -> "Watched[T]":
+        """Return this row, for an extender that is sent whole objects."""
+        return replace(self, raw=True)
 
 
 def check_pod(pod: Pod) -> None:

@@ -4,17 +4,19 @@ Source: ``pkg/scheduler/schedule_one.go`` (assumeAndReserve, bindingCycle, handl
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Final, assert_never
 
 import msgspec
 
 from scheduler.cache.cluster_cache import ClusterCache
+from scheduler.config.document import Extender
 from scheduler.errors import ApiError, PluginError
 from scheduler.framework.asking import ask
 from scheduler.framework.cluster_event import ASSIGNED_POD_DELETE, Change
 from scheduler.framework.decision import Bind
 from scheduler.framework.effects import Patch, PostBinding, WaitUntil
+from scheduler.framework.extending import Answer, Ask, bind_question, is_interested, read_bind
 from scheduler.framework.observer import SILENT
 from scheduler.framework.plugin import PermitPlugin, ReservePlugin
 from scheduler.framework.profile import Profile
@@ -42,6 +44,8 @@ class BindingCycle:
         requests: Carries binds; it does not wait for the rate limit, *pace* does.
         pace: Waits until the rate limit lets a request leave.
         clock: Monotonic seconds.
+        extenders: Of which one may bind in our place.
+        ask: Puts a question to an extender.
     """
 
     def __init__(
@@ -55,7 +59,11 @@ class BindingCycle:
         pace: Callable[[], Awaitable[None]],
         telemetry: Telemetry,
         clock: Callable[[], float],
+        extenders: Sequence[Extender],
+        ask: Callable[[Ask], Awaitable[Answer]],
     ) -> None:
+        self._extenders = extenders
+        self._ask = ask
         self._cache = cache
         self._queue = queue
         self._inbox = inbox
@@ -168,13 +176,7 @@ class BindingCycle:
                 await self._pace()
                 failed = self._no_longer_fits(placement)
             if failed is None:
-                outcome = await bind(
-                    self._requests,
-                    placement.pod,
-                    placement.node,
-                    annotations=placement.annotations,
-                    observer=self._telemetry,
-                )
+                outcome = await self._post(placement)
                 self._inbox.put(lambda: self._ended(placement, outcome))
                 return
         except ApiError as error:
@@ -184,6 +186,24 @@ class BindingCycle:
         await self._take_back(placement)
         ended = failed
         self._inbox.put(lambda: self._undo(placement, ended))
+
+    async def _post(self, placement: Placement) -> BindOutcome:
+        """Bind the pod: through an extender that wants to, or else by ourselves."""
+        for extender in self._extenders:
+            if extender.bind_verb and is_interested(extender, placement.pod):
+                ask = bind_question(extender, placement.pod, placement.node)
+                why = read_bind(ask, await self._ask(ask))
+                if not why:
+                    return Bound(placement.node)
+                if not extender.ignorable:
+                    return Refused(why)
+        return await bind(
+            self._requests,
+            placement.pod,
+            placement.node,
+            annotations=placement.annotations,
+            observer=self._telemetry,
+        )
 
     async def _prepare(self, placement: Placement) -> Failed | None:
         """Perform what the pre-bind plugins ask for; None once the pod may be bound."""

@@ -1,13 +1,15 @@
 """The control loop: drain the inbox, take the next pod, decide, carry out. At our own pace."""
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, assert_never
 
 from scheduler.cache.cluster_cache import ClusterCache
-from scheduler.cycle.scheduling import Attempt, schedule
+from scheduler.config.document import Extender
+from scheduler.cycle.scheduling import Answers, Attempt, schedule
 from scheduler.framework.decision import Bind, Decision, Park, Preempt, Retry
+from scheduler.framework.extending import Answer, Ask, Questions, Unanswered
 from scheduler.framework.profile import Profile
 from scheduler.loop.binding_cycle import BindingCycle
 from scheduler.loop.fact_handlers import FactHandlers
@@ -39,6 +41,15 @@ class LoopSettings:
     seed: int = 0
 
 
+Asker = Callable[[Ask], Awaitable[Answer]]
+"""Puts a question to an extender and returns what came back, or why nothing did."""
+
+
+async def nobody_to_ask(ask: Ask) -> Answer:
+    """Answer for extenders where none are connected."""
+    return Unanswered(f'extender "{ask.extender.url_prefix}" cannot be asked')
+
+
 class ControlLoop:
     """The only writer of cache and queue.
 
@@ -47,6 +58,8 @@ class ControlLoop:
         awaited: What must have been listed before the first decision.
         may_act: Tells whether this process leads right now.
         clock: Monotonic seconds.
+        extenders: In the order in which they are asked.
+        ask: Puts a question to an extender.
     """
 
     def __init__(
@@ -64,6 +77,8 @@ class ControlLoop:
         may_act: Callable[[], bool],
         clock: Callable[[], float],
         settings: LoopSettings,
+        extenders: Sequence[Extender] = (),
+        ask: Asker = nobody_to_ask,
     ) -> None:
         self._profiles = profiles
         self._cache = cache
@@ -77,6 +92,8 @@ class ControlLoop:
         self._may_act = may_act
         self._clock = clock
         self._settings = settings
+        self._extenders = tuple(extenders)
+        self._ask = ask
         self._stopping = False
         self._next_flush = 0.0
 
@@ -183,16 +200,22 @@ class ControlLoop:
             self._cache.view(),
             self._queue.nominator.by_node(),
             self._settings.seed,
+            self._extenders,
             self._telemetry.cycle_observer(profile),
         )
         cycle = schedule(attempt)
+        answers: Answers = None
         breath = self._clock() + self._settings.slice_seconds
         while True:
             try:
-                next(cycle)
+                step = cycle.send(answers)
             except StopIteration as end:
                 decision: Decision = end.value
                 return decision
+            if isinstance(step, Questions):
+                answers = tuple(await asyncio.gather(*map(self._ask, step.asks)))
+                continue
+            answers = None
             if self._clock() >= breath:
                 await asyncio.sleep(0)
                 breath = self._clock() + self._settings.slice_seconds

@@ -46,6 +46,20 @@ class ObjectMeta(Struct, frozen=True):
         return next((owner for owner in self.owner_references if owner.controller), None)
 
 
+class Raw:
+    """Mixed into objects that can be sent on as they came: see the edge's ``with_raw``."""
+
+    @property
+    def raw(self) -> bytes:
+        """The object as the API server sent it; ``null`` where that was not kept."""
+        kept: bytes = self.__dict__.get("_raw", b"null")
+        return kept
+
+    def keep_raw(self, content: bytes) -> None:
+        """Keep what the object was decoded from."""
+        self.__dict__["_raw"] = content
+
+
 def differs(old: ObjectMeta, new: ObjectMeta) -> bool:
     """Tell whether anything but the version changed."""
     if old.resource_version == new.resource_version:

@@ -4,7 +4,7 @@ from functools import cached_property
 
 from scheduler.errors import MalformedObject
 from scheduler.model import quantity
-from scheduler.model.meta import Condition, NodeName, ObjectMeta, Struct
+from scheduler.model.meta import Condition, NodeName, ObjectMeta, Raw, Struct
 from scheduler.model.resources import CPU, PODS, Amounts
 from scheduler.model.taints import Taint
 
@@ -32,7 +32,7 @@ class NodeStatus(Struct, frozen=True):
     declared_features: tuple[str, ...] = ()
 
 
-class Node(Struct, frozen=True, dict=True, gc=True):
+class Node(Struct, Raw, frozen=True, dict=True, gc=True):
     """A node. *malformed* tells why it cannot be read and is closed; empty where it can."""
 
     metadata: ObjectMeta = ObjectMeta()

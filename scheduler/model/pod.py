@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 
 from scheduler.model.affinity import Affinity, TopologySpreadConstraint
-from scheduler.model.meta import Condition, ObjectMeta, PodKey, PodUid, Struct
+from scheduler.model.meta import Condition, ObjectMeta, PodKey, PodUid, Raw, Struct
 from scheduler.model.resources import (
     CPU,
     MEMORY,
@@ -106,7 +106,7 @@ class HostPort(Struct, frozen=True):
     port: int
 
 
-class Pod(Struct, frozen=True, dict=True, gc=True):
+class Pod(Struct, Raw, frozen=True, dict=True, gc=True):
     """A pod. *malformed* tells why it cannot be read; empty where it can."""
 
     metadata: ObjectMeta = ObjectMeta()

@@ -1,0 +1,98 @@
+"""Asks extenders over HTTP: one POST a question, no repetition, failures as values."""
+
+import ssl
+from collections.abc import Iterable
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from types import TracebackType
+from typing import Self
+
+import aiohttp
+
+from scheduler.config.document import Extender, TlsConfig
+from scheduler.errors import ConfigurationError
+from scheduler.framework.extending import Answer, Answered, Ask, Unanswered
+
+
+class ExtenderClient:
+    """Connections to the configured extenders.
+
+    Raises:
+        ConfigurationError: If a certificate, key or authority cannot be read.
+    """
+
+    def __init__(self, extenders: Iterable[Extender]) -> None:
+        self._tls = {
+            id(extender): _context(extender, f"extenders[{index}].tlsConfig")
+            for index, extender in enumerate(extenders)
+        }
+        self._session: aiohttp.ClientSession
+
+    async def __aenter__(self) -> Self:
+        self._session = aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar())
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._session.close()
+
+    async def ask(self, ask: Ask) -> Answer:
+        """Put one question to one extender."""
+        extender = ask.extender
+        url = f"{extender.url_prefix.rstrip('/')}/{ask.verb}"
+        tls = extender.tls_config
+        try:
+            async with self._session.post(
+                url,
+                data=ask.body,
+                headers={"Content-Type": "application/json"},
+                ssl=self._tls[id(extender)],
+                server_hostname=(tls.server_name or None) if tls else None,
+                timeout=aiohttp.ClientTimeout(total=extender.http_timeout_seconds),
+            ) as response:
+                body = await response.read()
+        except (aiohttp.ClientError, OSError) as problem:
+            return Unanswered(f'extender "{url}" gave no answer: {_cause(problem)}')
+        if response.status != 200:
+            return Unanswered(
+                f"failed {ask.verb} with extender at URL {url}, code {response.status}"
+            )
+        return Answered(body)
+
+
+def _cause(problem: Exception) -> str:
+    """Say what went wrong; some errors, a timeout among them, say nothing themselves."""
+    return str(problem) or type(problem).__name__
+
+
+def _context(extender: Extender, field: str) -> ssl.SSLContext | bool:
+    """Return how the extender is trusted; without an authority its certificate is not checked."""
+    tls = extender.tls_config
+    if tls is None and not extender.enable_https:
+        return True
+    tls = tls or TlsConfig()
+    try:
+        return _load(tls)
+    except (OSError, ssl.SSLError, ValueError) as problem:
+        raise ConfigurationError(f"{field}: cannot be used: {problem}") from problem
+
+
+def _load(tls: TlsConfig) -> ssl.SSLContext:
+    context = ssl.create_default_context()
+    authority = tls.ca_data.decode() or (Path(tls.ca_file).read_text() if tls.ca_file else "")
+    if authority:
+        context.load_verify_locations(cadata=authority)
+    else:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    if tls.cert_data or tls.cert_file:
+        with NamedTemporaryFile() as pair:  # OpenSSL reads certificates from files only
+            pair.write(tls.cert_data or Path(tls.cert_file).read_bytes())
+            pair.write(b"\n" + (tls.key_data or Path(tls.key_file).read_bytes()))
+            pair.flush()
+            context.load_cert_chain(pair.name)
+    return context

@@ -1,0 +1,240 @@
+"""Extenders over real HTTP: what is sent, what each answer means, and who may fail."""
+
+import json
+from dataclasses import dataclass, field
+
+import msgspec
+import pytest
+from aiohttp import web
+
+from scheduler.cache.cluster_cache import ClusterCache
+from scheduler.config.configuration import read
+from scheduler.config.document import Extender, ManagedResource
+from scheduler.cycle.scheduling import Attempt, schedule
+from scheduler.framework.decision import Bind, Park, Retry
+from scheduler.framework.extending import (
+    Questions,
+    bind_question,
+    in_turn,
+    is_interested,
+    read_bind,
+)
+from scheduler.framework.registry import Registry
+from scheduler.kube.decode import Decoder
+from scheduler.kube.extender_client import ExtenderClient
+from scheduler.kube.watched import NODES, PODS
+from scheduler.plugins import IN_TREE
+from scheduler.testing.builders import make_node, make_pod
+
+
+@dataclass
+class Service:
+    """An extender that answers as told and remembers what it was asked."""
+
+    answers: dict = field(default_factory=dict)
+    asked: list = field(default_factory=list)
+    status: int = 200
+
+    async def handle(self, request):
+        verb = request.match_info["verb"]
+        body = await request.json()
+        self.asked.append((verb, body))
+        answer = self.answers[verb]
+        answer = answer(body) if callable(answer) else answer
+        return web.json_response(answer, status=self.status)
+
+
+@pytest.fixture
+async def service():
+    service = Service()
+    application = web.Application()
+    application.router.add_post("/base/{verb}", service.handle)
+    runner = web.AppRunner(application)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    service.url = f"http://127.0.0.1:{runner.addresses[0][1]}/base/"
+    yield service
+    await runner.cleanup()
+
+
+def profile():
+    registry = Registry(IN_TREE)
+    return registry.build(read().resolve(registry.available).profiles[0])
+
+
+def three_nodes() -> ClusterCache:
+    cache = ClusterCache()
+    for name in ("a", "b", "c"):
+        cache.add_node(make_node(name, allocatable="4 cpu, 8Gi, 110 pods"))
+    return cache
+
+
+async def decide(extenders, pod=None, cache=None):
+    """Run one cycle, asking extenders over HTTP."""
+    cache = cache or three_nodes()
+    attempt = Attempt(profile(), pod or make_pod("p"), cache.view(), {}, 0, in_turn(extenders))
+    cycle, answers = schedule(attempt), None
+    async with ExtenderClient(extenders) as client:
+        while True:
+            try:
+                step = cycle.send(answers)
+            except StopIteration as end:
+                return end.value
+            answers = None
+            if isinstance(step, Questions):
+                answers = tuple([await client.ask(ask) for ask in step.asks])
+
+
+def filtering(service, **more) -> Extender:
+    fields = {"filter_verb": "filter", "node_cache_capable": True, **more}
+    return Extender(url_prefix=service.url, **fields)
+
+
+async def test_an_extender_narrows_the_nodes(service):
+    service.answers["filter"] = {"NodeNames": ["b"], "FailedNodes": {"a": "too hot"}}
+
+    decision = await decide([filtering(service)])
+
+    assert isinstance(decision, Bind)
+    assert decision.node == "b"
+    verb, body = service.asked[0]
+    assert (verb, sorted(body["NodeNames"]), body["Nodes"]) == ("filter", ["a", "b", "c"], None)
+
+
+async def test_reasons_are_counted_and_unresolvable_goes_before(service):
+    """Upstream's FailedAndUnresolvableNodes takes precedence over FailedNodes."""
+    service.answers["filter"] = {
+        "nodeNames": [],
+        "failedNodes": {"a": "too hot", "b": "too hot", "c": "broken"},
+        "failedAndUnresolvableNodes": {"c": "beyond help"},
+    }
+
+    decision = await decide([filtering(service)])
+
+    assert isinstance(decision, Park)
+    assert decision.message == "0/3 nodes are available: 1 beyond help, 2 too hot."
+    assert decision.diagnosis.rejected_by == {"Extender"}
+    assert decision.diagnosis.preemption_may_help.tolist() == [True, True, False]
+
+
+async def test_nodes_that_vanish_without_a_word_have_no_reason_and_no_hope(service):
+    service.answers["filter"] = {"NodeNames": []}
+
+    decision = await decide([filtering(service)])
+
+    assert decision.message == "0/3 nodes are available:"
+    assert not decision.diagnosis.preemption_may_help.any()
+
+
+@pytest.mark.parametrize(
+    ("answer", "status", "why"),
+    [
+        ({"Error": "out of order"}, 200, "out of order"),
+        ({}, 500, "code 500"),
+        ({"NodeNames": ["z"]}, 200, 'claims a filtered node "z"'),
+    ],
+)
+async def test_a_failing_extender_ends_the_attempt_unless_ignorable(service, answer, status, why):
+    service.answers["filter"], service.status = answer, status
+
+    assert why in (await decide([filtering(service)])).message
+    assert isinstance(await decide([filtering(service)]), Retry)
+    assert isinstance(await decide([filtering(service, ignorable=True)]), Bind)
+
+
+async def test_scores_are_scaled_weighted_and_added(service):
+    """An extender's 10 counts as 100, times its weight; that outweighs any tie."""
+    service.answers["prioritize"] = [{"Host": "c", "Score": 10}, {"Host": "zz", "Score": 9}]
+    extender = Extender(
+        url_prefix=service.url, prioritize_verb="prioritize", weight=2, node_cache_capable=True
+    )
+
+    assert (await decide([extender])).node == "c"
+
+
+async def test_failing_to_score_counts_for_nothing(service):
+    service.answers["prioritize"], service.status = [], 500
+    extender = Extender(
+        url_prefix=service.url, prioritize_verb="prioritize", weight=2, node_cache_capable=True
+    )
+
+    assert isinstance(await decide([extender]), Bind)
+
+
+async def test_whole_objects_are_sent_as_they_came(service):
+    """Fields that the scheduler never reads reach an extender that keeps no cache of its own."""
+    pod_json = {
+        "metadata": {"name": "p", "namespace": "d", "uid": "1", "annotations": {"k": "v"}},
+        "spec": {"containers": [{"name": "c", "command": ["sleep"]}]},
+    }
+    node_json = {
+        "metadata": {"name": "a", "uid": "2"},
+        "status": {"allocatable": {"cpu": "4", "pods": "10"}, "nodeInfo": {"osImage": "x"}},
+    }
+    pods, nodes = Decoder(PODS.with_raw()), Decoder(NODES.with_raw())
+    pod = pods.event(msgspec.json.encode({"type": "ADDED", "object": pod_json})).object
+    cache = ClusterCache()
+    cache.add_node(nodes.item(msgspec.Raw(msgspec.json.encode(node_json))))
+    service.answers["filter"] = lambda body: {"Nodes": body["Nodes"]}
+
+    decision = await decide([filtering(service, node_cache_capable=False)], pod, cache)
+
+    assert decision.node == "a"
+    _, body = service.asked[0]
+    assert body["Pod"] == pod_json
+    assert body["Nodes"]["items"] == [node_json]
+
+
+def test_ignorable_extenders_go_last():
+    first, last = Extender(url_prefix="http://1"), Extender(url_prefix="http://2", ignorable=True)
+
+    assert in_turn([last, first]) == (first, last)
+
+
+def test_an_extender_with_managed_resources_hears_of_pods_that_name_one():
+    extender = Extender(managed_resources=(ManagedResource(name="example.com/gpu"),))
+
+    assert is_interested(extender, make_pod(requests="1 example.com/gpu"))
+    assert not is_interested(extender, make_pod(requests="1 cpu"))
+    assert is_interested(Extender(), make_pod())
+
+
+async def test_an_extender_may_bind(service):
+    service.answers["bind"] = {"Error": ""}
+    extender = Extender(url_prefix=service.url, bind_verb="bind")
+    ask = bind_question(extender, make_pod("p", uid="7"), "a")
+
+    async with ExtenderClient([extender]) as client:
+        assert read_bind(ask, await client.ask(ask)) == ""
+        service.answers["bind"] = {"Error": "no"}
+        assert read_bind(ask, await client.ask(ask)) == "no"
+
+    assert service.asked[0][1] == {
+        "PodName": "p",
+        "PodNamespace": "default",
+        "PodUID": "7",
+        "Node": "a",
+    }
+
+
+def test_resources_an_extender_wants_ignored_replace_those_of_the_document():
+    text = json.dumps(
+        {
+            "apiVersion": "kubescheduler.config.k8s.io/v1",
+            "kind": "KubeSchedulerConfiguration",
+            "extenders": [
+                {
+                    "urlPrefix": "http://127.0.0.1:1",
+                    "filterVerb": "filter",
+                    "managedResources": [
+                        {"name": "example.com/gpu", "ignoredByScheduler": True},
+                        {"name": "example.com/nic"},
+                    ],
+                }
+            ],
+        }
+    )
+
+    spec = read(text).resolve(Registry(IN_TREE).available).profiles[0]
+
+    assert spec.args["NodeResourcesFit"].ignored_resources == ("example.com/gpu",)
