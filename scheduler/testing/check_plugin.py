@@ -18,10 +18,8 @@ from typing import Any, Final, NoReturn
 import msgspec
 import numpy as np
 
-from scheduler.config.extension_point import Point
 from scheduler.framework.cluster_event import Change, Requeue
 from scheduler.framework.effects import Patch, PostBinding, WaitUntil
-from scheduler.framework.registry import points_of
 from scheduler.framework.rejection import (
     MAX_NODE_SCORE,
     Allow,
@@ -53,6 +51,9 @@ _METHODS: Final = (
     *("pre_enqueue", "sort_key", "pre_filter", "filter", "post_filter", "score", "normalize"),
     *("reserve", "unreserve", "permit", "pre_bind"),
 )
+_BESIDES: Final = frozenset({"normalize", "unreserve"})
+"""Methods that make no extension point by themselves."""
+
 _ON_DEMAND: Final = frozenset({"node.annotations", "pod.annotations", *Resource})
 
 Reasons = frozenset[tuple[str, bool]]
@@ -124,7 +125,7 @@ class _Examination:
         name = getattr(self._plugin, "name", None)
         if not isinstance(name, str) or not name:
             self._fail(f"it needs a name: a text, not {name!r}")
-        if not points_of(type(self._plugin)) - {Point.BIND}:
+        if not any(self._serves(method) for method in _METHODS if method not in _BESIDES):
             self._fail("it serves no extension point; is a method misspelled?")
         for method in _METHODS:
             found = getattr(self._plugin, method, None)
