@@ -17,6 +17,7 @@ from scheduler.framework.cluster_event import ASSIGNED_POD_DELETE, Change
 from scheduler.framework.decision import Bind
 from scheduler.framework.effects import Patch, PostBinding, WaitUntil
 from scheduler.framework.extending import Answer, Ask, bind_question, is_interested, read_bind
+from scheduler.framework.filtering import ask_filters, ask_pre_filters
 from scheduler.framework.observer import SILENT
 from scheduler.framework.plugin import PermitPlugin, ReservePlugin
 from scheduler.framework.profile import Profile
@@ -93,7 +94,8 @@ class BindingCycle:
             self._undo(placement, refusal)
 
     async def finish(self, timeout_seconds: float) -> None:
-        """Give binds that are under way *timeout_seconds* to end."""
+        """Give binds that are under way *timeout_seconds* to end; who is held is let go."""
+        self.held.abandon()
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=timeout_seconds)
         for task in self._tasks:
@@ -154,7 +156,7 @@ class BindingCycle:
         self._tasks.discard(task)
         self._inbox.stir()  # the loop may have waited for a free place
         if not task.cancelled() and (bug := task.exception()) is not None:
-            raise bug  # ours, and nothing good can follow: the process must not limp on
+            self._inbox.put(lambda: _die_of(bug))
 
     # In the task: it acts, and tells the loop through the inbox.
 
@@ -163,7 +165,8 @@ class BindingCycle:
     ) -> None:
         released = await held
         if released.why:
-            failed = Failed.rejected(released.plugin, released.why)
+            fail = Failed.error if released.broken else _rejected
+            failed = fail(released.why, released.plugin)
             self._inbox.put(lambda: self._undo(placement, failed))
             return
         self._inbox.put(lambda: self._queue.done(placement.pod.uid))
@@ -177,6 +180,8 @@ class BindingCycle:
                 failed = self._no_longer_fits(placement)
             if failed is None:
                 outcome = await self._post(placement)
+                if not isinstance(outcome, Bound):
+                    await self._take_back(placement)
                 self._inbox.put(lambda: self._ended(placement, outcome))
                 return
         except ApiError as error:
@@ -255,13 +260,19 @@ class BindingCycle:
         if not self._cache.is_assumed(placement.pod.uid):
             return None  # confirmed or removed meanwhile; the API server's answer will tell
         alone = nodes.select(nodes.named((placement.node,)))
-        for resource, amount in placement.pod.requests.items():
-            free = int(alone.allocatable(resource)[0] - alone.requested(resource)[0])
-            if amount > 0 and free < 0:
-                return Failed.error(
-                    f"node {placement.node} has no room for its {resource} any more"
-                )
-        return None
+        if not _is_overcommitted(alone, placement.pod):
+            return None
+        # Perhaps nobody minds: filters can be off, or told to pass over a resource.
+        before = alone.each(removing={0: (placement.pod,)})
+        profile, pod = placement.profile, placement.decision.pod
+        narrowed = ask_pre_filters(profile.pre_filter, pod, before, SILENT)
+        if narrowed.refused is not None:
+            return Failed.error(f"node {placement.node}: {narrowed.refused.reason}")
+        found = ask_filters(profile.filter, narrowed.skipped, pod, before, SILENT)
+        if found.feasible[0]:
+            return None
+        reasons = ", ".join(verdict.reason for verdict in found.verdicts)
+        return Failed.error(f"node {placement.node} was filled meanwhile: {reasons}")
 
     # In the loop again, through the inbox.
 
@@ -284,7 +295,17 @@ class BindingCycle:
     def _undo(self, placement: Placement, failed: Failed) -> None:
         """Take the placement back and hand the pod to the failure handler."""
         for plugin in reversed(placement.profile.reserve):
-            plugin.unreserve(placement.pod, placement.node)
+            try:
+                ask(
+                    "Unreserve",
+                    plugin.name,
+                    SILENT,
+                    plugin.unreserve,
+                    placement.pod,
+                    placement.node,
+                )
+            except PluginError as bug:
+                self._telemetry.plugin_failed(bug.plugin, "Unreserve", str(bug))
         placed = self._cache.forget(placement.pod.uid)
         if failed.rejected_by:
             # The pod itself must not be woken by the room that its own failure leaves.
@@ -302,6 +323,23 @@ class BindingCycle:
             self._clock(),
             only=None if but is None else lambda pod: pod.uid != but.uid,
         )
+
+
+def _is_overcommitted(alone: NodeTable, pod: Pod) -> bool:
+    """Tell whether the node of the only row has less than what is requested on it."""
+    return any(
+        amount > 0 and alone.requested(resource)[0] > alone.allocatable(resource)[0]
+        for resource, amount in pod.requests.items()
+    ) or bool(alone.pod_count[0] > alone.allowed_pods[0])
+
+
+def _rejected(why: str, plugin: str) -> Failed:
+    return Failed.rejected(plugin, why)
+
+
+def _die_of(bug: BaseException) -> None:
+    """End the loop: the bug is ours, and the process must not limp on."""
+    raise bug
 
 
 def _ask_reserve(

@@ -95,7 +95,6 @@ class ControlLoop:
         self._extenders = tuple(extenders)
         self._ask = ask
         self._stopping = False
-        self._next_flush = 0.0
 
     @property
     def synced(self) -> bool:
@@ -145,10 +144,9 @@ class ControlLoop:
         now = self._clock()
         if applied or (self._binding.held.next_deadline() or now + 1) <= now:
             self._binding.held.reconsider(now)
-        if now >= self._next_flush:
+        due = self._queue.next_flush(now)
+        if due is not None and due <= now:
             self._queue.flush(now)
-            upcoming = self._queue.next_flush(now)
-            self._next_flush = now + _IDLE_SECONDS_MAXIMUM if upcoming is None else upcoming
 
     def _can_take(self) -> bool:
         return (

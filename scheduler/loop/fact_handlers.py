@@ -129,7 +129,7 @@ class FactHandlers:
             case Updated(old=Pod() as old, new=Pod() as new):
                 self._pod_updated(old, new, now)
             case Deleted(old=Pod() as old):
-                self._pod_deleted(old, now, seen=fact.seen)
+                self._pod_deleted(old, now)
 
     def _pod_added(self, pod: Pod, now: float) -> None:
         if pod.node_name:
@@ -149,10 +149,12 @@ class FactHandlers:
         elif self._is_ours(old):
             self._pending_updated(old, new, now)
 
-    def _pod_deleted(self, pod: Pod, now: float, *, seen: bool) -> None:
-        if pod.node_name or (not seen and self._cache.pod(pod.uid) is not None):
+    def _pod_deleted(self, pod: Pod, now: float) -> None:
+        # A deletion that was not seen may be that of a pod we had bound meanwhile: it is assumed
+        # then, and the end of an assumed pod is handled like that of any pending one.
+        if pod.node_name:
             self._assigned_deleted(pod, now)
-        if not pod.node_name and self._is_ours(pod):
+        elif self._is_ours(pod):
             self._pending_deleted(pod, now)
 
     def _assigned_added(self, pod: Pod, now: float) -> None:

@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from scheduler.config.duration import format_seconds
+from scheduler.errors import PluginError
 from scheduler.framework.effects import WaitUntil
 from scheduler.framework.plugin import PermitPlugin
 from scheduler.framework.rejection import Allow, Reject, Wait
@@ -21,17 +23,28 @@ LONGEST_WAIT_SECONDS: Final = 15 * 60.0
 
 @dataclass(frozen=True, slots=True)
 class Released:
-    """The wait is over: *why* is empty to go on, else the reason to give up."""
+    """The wait is over: *why* is empty to go on, else the reason to give up.
+
+    *broken* tells that the plugin did not reject the pod but failed.
+    """
 
     plugin: str = ""
     why: str = ""
+    broken: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    plugin: PermitPlugin
+    seconds: float
+    until: float
 
 
 @dataclass(slots=True, eq=False)
 class _Held:
     pod: Pod
     node: str
-    waiting_for: dict[str, tuple[PermitPlugin, float]]
+    waiting_for: dict[str, _Waiting]
     done: "asyncio.Future[Released]" = field(
         default_factory=lambda: asyncio.get_running_loop().create_future()
     )
@@ -62,15 +75,11 @@ class HeldPods:
         self, pod: Pod, node: str, waits: Sequence[tuple[PermitPlugin, Wait]], now: float
     ) -> "asyncio.Future[Released]":
         """Hold *pod* until every plugin of *waits* allows it, one rejects it, or time is up."""
-        held = _Held(
-            pod,
-            node,
-            {
-                plugin.name: (plugin, now + min(wait.seconds, LONGEST_WAIT_SECONDS))
-                for plugin, wait in waits
-            },
-        )
-        self._held[pod.uid] = held
+        waiting_for = {}
+        for plugin, wait in waits:
+            seconds = min(wait.seconds, LONGEST_WAIT_SECONDS)
+            waiting_for[plugin.name] = _Waiting(plugin, seconds, now + seconds)
+        held = self._held[pod.uid] = _Held(pod, node, waiting_for)
         return held.done
 
     def reject(self, uid: str, why: str) -> bool:
@@ -81,6 +90,12 @@ class HeldPods:
         if not held.done.done():
             held.done.set_result(Released("", why))
         return True
+
+    def abandon(self) -> None:
+        """Cancel everyone who is held: nobody will be bound any more."""
+        for held in self._held.values():
+            held.done.cancel()
+        self._held.clear()
 
     async def until(self, wait: WaitUntil) -> str:
         """Return once the condition is true: empty, or why it never became so."""
@@ -104,20 +119,24 @@ class HeldPods:
     def next_deadline(self) -> float | None:
         """Return when the next wait for a permit runs out."""
         return min(
-            (until for held in self._held.values() for _, until in held.waiting_for.values()),
+            (each.until for held in self._held.values() for each in held.waiting_for.values()),
             default=None,
         )
 
     def _reconsider_one(self, held: _Held, now: float) -> None:
-        for name, (plugin, until) in list(held.waiting_for.items()):
-            answer = self._ask(plugin, held.pod, held.node, self.waiting)
+        for name, each in list(held.waiting_for.items()):
+            try:
+                answer = self._ask(each.plugin, held.pod, held.node, self.waiting)
+            except PluginError as bug:
+                self._release(held, Released(name, str(bug), broken=True))
+                return
             if isinstance(answer, Allow):
                 del held.waiting_for[name]
             elif isinstance(answer, Reject):
                 self._release(held, Released(name, answer.reason))
                 return
-            elif now >= until:
-                self._release(held, Released(name, _timed_out(name)))
+            elif now >= each.until:
+                self._release(held, Released(name, _timed_out(name, each.seconds)))
                 return
         if not held.waiting_for:
             self._release(held, Released())
@@ -129,10 +148,14 @@ class HeldPods:
 
     @staticmethod
     def _examine(condition: _Condition) -> None:
-        answer = condition.wait.condition()
+        try:
+            answer = condition.wait.condition()
+        except Exception as bug:  # noqa: BLE001 - a plugin's question, which ends its own wait alone
+            answer = f"asking for {condition.wait.what} raised {type(bug).__name__}: {bug}"
         if answer and not condition.done.done():
             condition.done.set_result("" if answer is True else str(answer))
 
 
-def _timed_out(plugin: str) -> str:
-    return f"rejected due to timeout after waiting at plugin {plugin}"
+def _timed_out(plugin: str, seconds: float) -> str:
+    waited = format_seconds(seconds)
+    return f"rejected due to timeout after waiting {waited} at plugin {plugin}"

@@ -145,6 +145,11 @@ class Telemetry(BindObserver, EventObserver, LeaseObserver):
             story=render(self._stories.of(pod.uid)),
         )
 
+    def plugin_failed(self, plugin: str, point: str, error: str) -> None:
+        """A plugin raised where nobody but us can hear of it."""
+        self.metrics.plugin_failed(plugin, point)
+        log.error(event_names.PLUGIN_FAILED, plugin=plugin, point=point, error=error)
+
     # Binding (scheduler.kube.binding).
 
     def conflicted(self) -> None:
