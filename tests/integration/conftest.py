@@ -16,6 +16,7 @@ import pytest
 
 from hack.binaries import MissingBinariesError
 from hack.control_plane import ControlPlane
+from tests.integration.proxy import Proxy
 from tests.integration.world import (
     Scheduler,
     World,
@@ -139,3 +140,20 @@ def world(control_plane: ControlPlane, namespace: str, scheduler: Scheduler) -> 
         world = World(control_plane, namespace, scheduler)
         stack.callback(world.clear)
         yield world
+
+
+@pytest.fixture
+def proxy(control_plane: ControlPlane) -> Iterator[Proxy]:
+    """A way to the shared control plane that can be broken."""
+    with Proxy(control_plane) as started:
+        yield started
+
+
+@pytest.fixture
+def proxied(control_plane: ControlPlane, proxy: Proxy, world: World) -> Iterator[Scheduler]:
+    """A scheduler of its own, named ``proxied``, that reaches the API server by the proxy."""
+    document = configuration(profiles=[profile("proxied")])
+    with scheduler_process(control_plane, kubeconfig=proxy.kubeconfig, config=document) as started:
+        world.schedulers = (*world.schedulers, started)
+        yield started
+        world.schedulers = world.schedulers[:-1]

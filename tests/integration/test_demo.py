@@ -25,15 +25,17 @@ def test_the_demo_shows_where_every_pod_went_and_leaves_nothing_behind(tmp_path)
     )
     assert run.returncode == 0, run.stdout + run.stderr
     assert "14 pods: 9 bound, 4 waiting, 1 gated." in run.stdout
-    assert re.search(r"^database +bound +north-2 +north +the only one of 9", run.stdout, re.M)
-    assert re.search(r"^urgent +bound +south-2", run.stdout, re.M)
-    assert re.search(r"^training +bound +south-3", run.stdout, re.M)
-    assert re.search(r"^whale +waiting +0/9 nodes are available: ", run.stdout, re.M)
-    assert re.search(r"^  bound on \S+ after \d+ ms", run.stdout, re.M)
+    assert re.search(
+        r"^database +bound +north-2 +north +the only one of 9", run.stdout, re.MULTILINE
+    )
+    assert re.search(r"^urgent +bound +south-2", run.stdout, re.MULTILINE)
+    assert re.search(r"^training +bound +south-3", run.stdout, re.MULTILINE)
+    assert re.search(r"^whale +waiting +0/9 nodes are available: ", run.stdout, re.MULTILINE)
+    assert re.search(r"^  bound on \S+ after \d+ ms", run.stdout, re.MULTILINE)
     for zone in ("east", "north", "south"):
-        assert re.search(rf"^  {zone} +██████ 2$", run.stdout, re.M)
+        assert re.search(rf"^  {zone} +██████ 2$", run.stdout, re.MULTILINE)
     assert "\x1b" not in run.stdout, "no colours where there is no terminal"
-    assert not list(tmp_path.iterdir())
+    assert not list(tmp_path.glob("py-scheduler-control-plane-*"))
 
 
 def test_an_interrupted_demo_cleans_up(tmp_path):
@@ -53,4 +55,4 @@ def test_an_interrupted_demo_cleans_up(tmp_path):
 
     assert demo.returncode == 130, rest
     assert "everything is cleaned up" in rest
-    assert not list(tmp_path.iterdir())
+    assert not list(tmp_path.glob("py-scheduler-control-plane-*"))

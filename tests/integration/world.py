@@ -21,7 +21,7 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import yaml
 
@@ -237,9 +237,9 @@ class World:
         self._patch(f"{_NODES}/{name}/status", {"status": status})
 
     def delete_node(self, name: str) -> None:
-        """Delete a node and wait until that is known."""
+        """Delete a node; its pods stay, and keep its name in the scheduler's cache."""
         self.plane.request("DELETE", f"{_NODES}/{name}")
-        self.await_known_nodes()
+        self.settle()
 
     def _patch(self, path: str, body: Json) -> None:
         self.plane.request("PATCH", path, body, content_type=MERGE_PATCH)
@@ -428,7 +428,7 @@ class Placements:
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._look, daemon=True)
 
-    def __enter__(self) -> Placements:
+    def __enter__(self) -> Self:
         self._thread.start()
         return self
 
