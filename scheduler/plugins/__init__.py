@@ -2,7 +2,8 @@
 
 A plugin knows model, snapshot and the framework's contract, and no other plugin. What several of
 them need (node selectors, resource use, counts by domain) is in the rooms below. Each module names
-the upstream file whose rules it keeps; where a rule differs on purpose, it says so there.
+the upstream file whose rules it keeps; where a rule differs on purpose, it says so there. A hint
+that is shown no object wakes the pod, as upstream's do.
 """
 
 from collections.abc import Mapping

@@ -96,7 +96,9 @@ class NodeAffinity:
 
         An affinity added by the operator only decides about the node as it is now.
         """
-        if not isinstance(change.new, Node) or not self._enforced.matches(change.new):
+        if not isinstance(change.new, Node):
+            return True
+        if not self._enforced.matches(change.new):
             return False
         required = required_of(pod)
         if not required.matches(change.new):

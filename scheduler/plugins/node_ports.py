@@ -16,9 +16,9 @@ from scheduler.snapshot.node_table import NodeTable
 def _port_freed(pod: Pod, change: Change) -> bool:
     """Tell whether the pod that is gone had a node, and a port that *pod* wants there."""
     gone = change.old
-    if not isinstance(gone, Pod) or not (gone.node_name or gone.nominated_node):
-        return False
-    return any(
+    if not isinstance(gone, Pod):
+        return True
+    return bool(gone.node_name or gone.nominated_node) and any(
         ports_conflict(wanted, used) for wanted in pod.host_ports for used in gone.host_ports
     )
 

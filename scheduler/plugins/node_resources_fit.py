@@ -187,12 +187,12 @@ def _pod_gave_way(pod: Pod, change: Change) -> bool:
     """Tell whether a pod left its node, or now takes less of what *pod* requests."""
     gone, left = change.old, change.new
     if not isinstance(left, Pod):
-        return isinstance(gone, Pod) and bool(gone.node_name or gone.nominated_node)
+        return not isinstance(gone, Pod) or bool(gone.node_name or gone.nominated_node)
     if left.uid == pod.uid:
         return True
-    if not left.node_name or not isinstance(gone, Pod):
+    if not left.node_name:
         return False
-    if gone.malformed or left.malformed:
+    if not isinstance(gone, Pod) or gone.malformed or left.malformed:
         return True
     before, after = gone.placed_requests, left.placed_requests
     return any(
@@ -204,7 +204,9 @@ def _pod_gave_way(pod: Pod, change: Change) -> bool:
 def _node_grew(pod: Pod, change: Change) -> bool:
     """Tell whether a node would take *pod* if it were empty, and offers more than before."""
     old, new = change.old, change.new
-    if not isinstance(new, Node) or new.malformed or not _fits_empty(pod, new):
+    if not isinstance(new, Node):
+        return True
+    if new.malformed or not _fits_empty(pod, new):
         return False
     if not isinstance(old, Node) or old.malformed:
         return True

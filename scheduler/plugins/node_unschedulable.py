@@ -18,14 +18,15 @@ def _tolerates_cordons(pod: Pod) -> bool:
 
 
 def _node_opened(_: Pod, change: Change) -> bool:
+    if not isinstance(change.new, Node):
+        return True
     was_open = isinstance(change.old, Node) and not change.old.spec.unschedulable
-    is_open = isinstance(change.new, Node) and not change.new.spec.unschedulable
-    return is_open and not was_open
+    return not was_open and not change.new.spec.unschedulable
 
 
 def _own_tolerations_suffice(pod: Pod, change: Change) -> bool:
     new = change.new
-    return isinstance(new, Pod) and new.uid == pod.uid and _tolerates_cordons(new)
+    return not isinstance(new, Pod) or (new.uid == pod.uid and _tolerates_cordons(new))
 
 
 class NodeUnschedulable:

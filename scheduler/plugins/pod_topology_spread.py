@@ -189,7 +189,9 @@ class PodTopologySpread:
     def _counts_changed(self, pod: Pod, change: Change) -> bool:
         """Tell whether a pod that counts came, went or changed its labels."""
         pods = [each for each in (change.old, change.new) if isinstance(each, Pod)]
-        if not pods or not all(_involved(each, pod) for each in pods):
+        if not pods:
+            return True
+        if not all(_involved(each, pod) for each in pods):
             return False
         old, new = pods[0], pods[-1]
         if len(pods) == 2 and self._tolerations_count(pod, old, new):
@@ -227,7 +229,7 @@ class PodTopologySpread:
         labels = [each.metadata.labels for each in nodes]
         counting = [keys <= each.keys() for each in labels]
         if len(nodes) < 2 or not all(counting):
-            return any(counting)
+            return any(counting) or not nodes
         moved = any(labels[0][key] != labels[1][key] for key in keys)
         return moved or nodes[0].spec.taints != nodes[1].spec.taints
 

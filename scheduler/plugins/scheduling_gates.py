@@ -9,7 +9,7 @@ from scheduler.model.pod import Pod
 
 
 def _own_gates_gone(pod: Pod, change: Change) -> bool:
-    return isinstance(change.new, Pod) and change.new.uid == pod.uid
+    return not isinstance(change.new, Pod) or change.new.uid == pod.uid
 
 
 class SchedulingGates:

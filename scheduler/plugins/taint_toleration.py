@@ -29,13 +29,13 @@ def _repelled(pod: Pod, node: Node) -> bool:
 def _node_became_tolerable(pod: Pod, change: Change) -> bool:
     """Tell whether a new node, or one that repelled *pod* before, repels it no more."""
     if not isinstance(change.new, Node):
-        return False
+        return True
     before = not isinstance(change.old, Node) or _repelled(pod, change.old)
     return before and not _repelled(pod, change.new)
 
 
 def _own_tolerations_changed(pod: Pod, change: Change) -> bool:
-    return isinstance(change.new, Pod) and change.new.uid == pod.uid
+    return not isinstance(change.new, Pod) or change.new.uid == pod.uid
 
 
 class TaintToleration:

@@ -8,10 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.config.plugin_args import NodeAffinityArgs
+from scheduler.framework.cluster_event import Change
 from scheduler.framework.plugin import FilterPlugin, ScorePlugin
 from scheduler.plugins import IN_TREE, NodeAffinity
 from scheduler.snapshot.node_table import NodeTable
-from scheduler.testing import make_node, make_pod
+from scheduler.testing import check_plugin, make_node, make_pod
 from tests.unit.plugins.asking import answers, columns_of
 
 ZONE, HOSTNAME, GPU = (
@@ -246,3 +247,21 @@ def test_no_candidate_means_no_score(plugin):
 
 def test_every_plugin_is_listed_under_its_own_name():
     assert all(plugin.name == name == plugin.__name__ for name, plugin in IN_TREE.items())
+
+
+@named("plugin", [p for p in (*ALL, ADDED) if p.name != "DefaultBinder"], ids=label)
+def test_every_plugin_keeps_the_contract(plugin):
+    check_plugin(plugin, pods=[World(Random(seed)).incoming for seed in range(5)])
+
+
+HINTS = [
+    (plugin, requeue)
+    for plugin in (*ALL, ADDED)
+    for requeue in getattr(plugin, "requeue_on", ())
+    if requeue.hint is not None
+]
+
+
+@named(("plugin", "requeue"), HINTS, ids=[f"{label(p)}, {r.event.resource}" for p, r in HINTS])
+def test_a_change_that_nobody_saw_wakes_the_pod(plugin, requeue):
+    assert requeue.hint(make_pod(), Change(requeue.event))

@@ -341,15 +341,15 @@ def test_an_empty_zone_is_the_zone_of_those_that_have_none():
     """Upstream reads an absent label as an empty one, where it does not leave the node out."""
     nodes = with_objects(
         [make_node("a", zone="mars"), make_node("b", labels={ZONE: ""}), make_node("x")],
-        placed("b1 x2"),
+        placed("b1 x5"),
         {Resource.SERVICE: [service(foo="")]},
     )
 
     by_host, by_zone = log(3 + 2), log(2 + 2)
     assert PLUGIN.score(make_pod(labels="foo"), nodes).tolist() == [
         2 + 4,
-        round(by_host + 2 + 3 * by_zone + 4),
-        round(2 * by_host + 2),
+        round(by_host + 2 + 6 * by_zone + 4),
+        round(5 * by_host + 2),
     ]
 
 
