@@ -20,9 +20,7 @@ from scheduler.config.configuration import SchedulerConfiguration
 from scheduler.config.document import Extender
 from scheduler.config.run_settings import RunSettings
 from scheduler.framework.extending import ExtenderVerdicts, in_turn
-from scheduler.framework.plugin import needs_of
-from scheduler.framework.profile import Profile
-from scheduler.framework.registry import Registry
+from scheduler.framework.profile import Profile, needs_of_all
 from scheduler.kube.client import ApiClient
 from scheduler.kube.credentials import Credentials, load_credentials
 from scheduler.kube.events import EventRecorder
@@ -31,7 +29,7 @@ from scheduler.kube.lease import LeaseKeeper, LeaseSettings
 from scheduler.kube.rate_limit import RateLimiter
 from scheduler.kube.reflector import Reflector
 from scheduler.kube.requests import Requests
-from scheduler.kube.watched import WATCHED, Watched
+from scheduler.kube.watched import Watched, watched_for
 from scheduler.loop.binding_cycle import BindingCycle
 from scheduler.loop.control_loop import Asker, ControlLoop, LoopSettings, nobody_to_ask
 from scheduler.loop.fact_handlers import FactHandlers
@@ -39,15 +37,15 @@ from scheduler.loop.failures import Failed, Failures
 from scheduler.loop.inbox import Inbox
 from scheduler.loop.status_writer import StatusWriter
 from scheduler.loop.telemetry import Telemetry
-from scheduler.model.fact import Resource
+from scheduler.model.fact import Resource, ResourceName
 from scheduler.model.pod import Pod
 from scheduler.observe import event_names, families
 from scheduler.observe.health import Checks, Endpoint, ping, serve
 from scheduler.observe.logs import configure, get_logger
 from scheduler.observe.metrics import Metrics
-from scheduler.plugins import IN_TREE
 from scheduler.queue.hints import rules_for
 from scheduler.queue.scheduling_queue import QueueSettings, SchedulingQueue
+from scheduler.user_plugins import build_profiles
 from scheduler.version import __version__
 
 log = get_logger()
@@ -55,7 +53,6 @@ log = get_logger()
 USER_AGENT: Final = f"py-scheduler/{__version__}"
 LOST_LEASE_EXIT_CODE: Final = 1
 _NAMESPACE_FILE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
-_ALWAYS_WATCHED: Final = (Resource.POD, Resource.FAILED_POD, Resource.NODE)
 _UNLIMITED_QPS: Final = -1.0
 _EVENT_SECONDS_AT_THE_END: Final = 3.0
 _PULSE_SECONDS: Final = 0.5
@@ -68,11 +65,9 @@ def run(settings: RunSettings) -> int:
         ConfigurationError: If the configuration, the credentials or a plugin cannot be used.
     """
     configure(settings.log_level, settings.log_format, sys.stderr)
-    registry = Registry(IN_TREE)
-    configuration = settings.draft().resolve(
-        registry.available, replace_default_scheduler=settings.replace_default_scheduler
+    configuration, profiles = build_profiles(
+        settings.draft(), replace_default_scheduler=settings.replace_default_scheduler
     )
-    profiles = {spec.scheduler_name: registry.build(spec) for spec in configuration.profiles}
     _tell_configuration(configuration)
     return _event_loop_run(_schedule(settings, configuration, profiles))
 
@@ -121,7 +116,7 @@ def build_core(
     binds: Requests,
     pace: Callable[[], Awaitable[None]],
     telemetry: Telemetry,
-    awaited: Iterable[Resource],
+    awaited: Iterable[ResourceName],
     may_act: Callable[[], bool],
     queue_settings: QueueSettings,
     loop_settings: LoopSettings,
@@ -201,22 +196,6 @@ def _wall() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def watched_by(profiles: Iterable[Profile]) -> tuple[Watched[Any], ...]:
-    """Return what the plugins of *profiles* need to know about, pods and nodes first."""
-    needs = {
-        need for profile in profiles for plugin in profile.plugins for need in needs_of(plugin)
-    }
-    wanted = [*_ALWAYS_WATCHED, *(r for r in Resource if r in needs and r not in _ALWAYS_WATCHED)]
-    annotated = {
-        Resource.POD: "pod.annotations" in needs,
-        Resource.NODE: "node.annotations" in needs,
-    }
-    return tuple(
-        WATCHED[resource].with_annotations() if annotated.get(resource) else WATCHED[resource]
-        for resource in wanted
-    )
-
-
 def _with_raw(
     watched: Iterable[Watched[Any]], extenders: Iterable[Extender]
 ) -> tuple[Watched[Any], ...]:
@@ -294,7 +273,9 @@ class _Run:
         self._telemetry = telemetry
         self._credentials = credentials
         self._client = client
-        self._watched = _with_raw(watched_by(profiles.values()), configuration.extenders)
+        self._watched = _with_raw(
+            watched_for(needs_of_all(profiles.values())), configuration.extenders
+        )
         self._stop = asyncio.Event()
         self._lost = False
         self._keeper = self._lease_keeper()

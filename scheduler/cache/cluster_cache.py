@@ -23,7 +23,7 @@ Source: ``pkg/scheduler/backend/cache/cache.go``.
 
 from collections.abc import Iterator
 
-from scheduler.model.fact import KubeObject, Resource
+from scheduler.model.fact import KubeObject, ResourceName
 from scheduler.model.node import Node
 from scheduler.model.pod import Pod
 from scheduler.snapshot.columns import ClusterColumns
@@ -126,12 +126,12 @@ class ClusterCache:
 
     # The small objects.
 
-    def put(self, resource: Resource, item: KubeObject) -> None:
+    def put(self, resource: ResourceName, item: KubeObject) -> None:
         """Remember the newest version of a small object."""
         self._columns.generation += 1
         self._columns.objects.put(resource, item)
 
-    def drop(self, resource: Resource, item: KubeObject) -> None:
+    def drop(self, resource: ResourceName, item: KubeObject) -> None:
         """Forget a small object."""
         self._columns.generation += 1
         self._columns.objects.drop(resource, item)

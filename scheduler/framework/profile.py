@@ -1,5 +1,6 @@
 """A profile: the plugins that judge the pods of one scheduler name, in order, with weights."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from scheduler.framework.plugin import (
@@ -13,6 +14,7 @@ from scheduler.framework.plugin import (
     QueueSortPlugin,
     ReservePlugin,
     ScorePlugin,
+    needs_of,
 )
 
 
@@ -63,3 +65,9 @@ class Profile:
             *self.pre_bind,
         )
         return tuple({id(plugin): plugin for plugin in everywhere}.values())
+
+
+def needs_of_all(profiles: Iterable[Profile]) -> frozenset[str]:
+    """Return what any plugin of *profiles* reads beyond the usual."""
+    plugins = (plugin for profile in profiles for plugin in profile.plugins)
+    return frozenset(need for plugin in plugins for need in needs_of(plugin))

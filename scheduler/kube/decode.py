@@ -15,6 +15,7 @@ from scheduler.errors import MalformedObject, Unreachable
 from scheduler.kube.watched import T, Watched
 from scheduler.model.meta import ObjectMeta, Raw, Struct
 from scheduler.model.node import Node
+from scheduler.model.objects import CustomObject
 from scheduler.model.pod import DEFAULT_SCHEDULER, Pod, PodSpec, PodStatus
 
 Key = tuple[str, str]
@@ -139,11 +140,31 @@ _decode_named = msgspec.json.Decoder(_Named).decode
 _decode_parts = msgspec.json.Decoder(_Parts).decode
 
 
+def _decode_custom(raw: bytes | msgspec.Raw) -> CustomObject:
+    """Read an object of which nobody but a plugin knows the fields."""
+    document = msgspec.json.decode(raw, type=dict[str, Any])
+    metadata = msgspec.convert({"metadata": document.pop("metadata", {})}, _Named).metadata
+    return CustomObject(metadata=metadata, content=document)
+
+
+def _decode_custom_event(line: bytes) -> _Event[CustomObject]:
+    event = _decode_raw_event(line)
+    # Bookmarks and errors are read elsewhere, and are no objects of ours.
+    held = _decode_custom(event.object) if event.type in _CHANGES else CustomObject()
+    return _Event(event.type, held)
+
+
 class Decoder(Generic[T]):
     """Reads the events and list items of one watched resource."""
 
     def __init__(self, watched: Watched[T]) -> None:
         self._watched = watched
+        self._decode_object: Callable[[bytes | msgspec.Raw], T]
+        self._decode_event: Callable[[bytes], _Event[T]]
+        if watched.kind is CustomObject:
+            self._decode_object = _decode_custom  # type: ignore[assignment] # T is CustomObject
+            self._decode_event = _decode_custom_event  # type: ignore[assignment] # as above
+            return
         self._decode_object = msgspec.json.Decoder(watched.kind).decode
         self._decode_event = msgspec.json.Decoder(
             _Event[watched.kind]  # type: ignore[name-defined] # the kind is known at run time
@@ -154,7 +175,7 @@ class Decoder(Generic[T]):
         if self._watched.raw:
             return self._unusual(line)
         try:
-            event: _Event[T] = self._decode_event(line)
+            event = self._decode_event(line)
         except msgspec.DecodeError:
             return self._unusual(line)
         if event.type not in _CHANGES:

@@ -13,6 +13,7 @@ the history is compacted (410)      list, and tell the difference as facts
 the server knows no streaming list  list by pages, from now on
 the server asks for patience (429)  the same again, after the pause it asks for
 permission is missing (401, 403)    the same again, after a pause, for as long as it takes
+the resource cannot be watched      list, and list again after a longer pause (aggregated APIs)
 ==================================  ===========================================================
 """
 
@@ -48,7 +49,7 @@ from scheduler.kube.decode import (
     key_of,
 )
 from scheduler.kube.watched import T, Watched
-from scheduler.model.fact import Added, Deleted, Fact, Listed, Resource, Updated
+from scheduler.model.fact import Added, Deleted, Fact, Listed, ResourceName, Updated
 from scheduler.model.meta import differs
 
 PAGE_OBJECTS: Final = 500
@@ -74,38 +75,38 @@ class ReflectorClient(Protocol):
 class WatchObserver(Protocol):
     """Hears what reflectors go through."""
 
-    def watch_started(self, resource: Resource) -> None:
+    def watch_started(self, resource: ResourceName) -> None:
         """A watch was asked for."""
 
-    def watch_restarted(self, resource: Resource, why: str) -> None:
+    def watch_restarted(self, resource: ResourceName, why: str) -> None:
         """A watch or list broke off and will be tried again."""
 
-    def watch_denied(self, resource: Resource, why: str) -> None:
+    def watch_denied(self, resource: ResourceName, why: str) -> None:
         """Permission is missing: told once, however often it is tried again."""
 
-    def list_done(self, resource: Resource, objects: int, seconds: float) -> None:
+    def list_done(self, resource: ResourceName, objects: int, seconds: float) -> None:
         """Everything there is was told."""
 
-    def object_malformed(self, resource: Resource, key: str, problem: str) -> None:
+    def object_malformed(self, resource: ResourceName, key: str, problem: str) -> None:
         """An object cannot be read: its husk is told, or else its last good version stays."""
 
 
 class SilentWatches:
     """Hears and says nothing."""
 
-    def watch_started(self, resource: Resource) -> None:
+    def watch_started(self, resource: ResourceName) -> None:
         """Say nothing."""
 
-    def watch_restarted(self, resource: Resource, why: str) -> None:
+    def watch_restarted(self, resource: ResourceName, why: str) -> None:
         """Say nothing."""
 
-    def watch_denied(self, resource: Resource, why: str) -> None:
+    def watch_denied(self, resource: ResourceName, why: str) -> None:
         """Say nothing."""
 
-    def list_done(self, resource: Resource, objects: int, seconds: float) -> None:
+    def list_done(self, resource: ResourceName, objects: int, seconds: float) -> None:
         """Say nothing."""
 
-    def object_malformed(self, resource: Resource, key: str, problem: str) -> None:
+    def object_malformed(self, resource: ResourceName, key: str, problem: str) -> None:
         """Say nothing."""
 
 
@@ -124,6 +125,7 @@ class Patience:
         watch_minimum: The server is asked to end a watch after this time at the earliest, so that
             watches spread over its replicas again after one of them was away.
         watch_maximum: And at this time at the latest.
+        poll: Between two lists of a resource that cannot be watched, such as ``metrics.k8s.io``.
     """
 
     backoff_initial: float = 0.8
@@ -131,6 +133,7 @@ class Patience:
     silence: float = 90.0
     watch_minimum: float = 300.0
     watch_maximum: float = 600.0
+    poll: float = 15.0
 
 
 class Reflector(Generic[T]):
@@ -186,6 +189,8 @@ class Reflector(Generic[T]):
         while True:
             try:
                 await (self._follow() if self._version else self._list())
+                if not self._version:  # a list without a version leads nowhere: list again
+                    await self._sleep(self._patience.poll)
             except ApiError as problem:
                 await self._recover(problem)
 
@@ -201,6 +206,10 @@ class Reflector(Generic[T]):
             case Rejected() if self._streaming and not self._version:
                 # The server knows no streaming lists, or does not let us have them.
                 self._streaming = False
+                return
+            case Rejected(status=405):
+                self._version = ""
+                await self._sleep(self._patience.poll)
                 return
             case Forbidden() | Unauthorized() | NotFound():
                 self._deny(problem)

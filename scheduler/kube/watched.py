@@ -1,16 +1,19 @@
 """What is watched: one row for each resource.
 
 To watch another kind, give it a struct in scheduler.model, a name in Resource and a row here.
+Custom resources need neither: a plugin that needs one names it, and it is watched as it is.
 """
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, Generic, TypeVar
 
 from scheduler.model.affinity import PodAffinity
-from scheduler.model.fact import KubeObject, Resource
+from scheduler.model.fact import KubeObject, Resource, ResourceName
 from scheduler.model.node import Node
 from scheduler.model.objects import (
+    CustomObject,
     Namespace,
     PodDisruptionBudget,
     PriorityClass,
@@ -44,7 +47,7 @@ class Watched(Generic[T]):
         raw: Whether each object's JSON is kept as it came, for an extender that wants it whole.
     """
 
-    resource: Resource
+    resource: ResourceName
     path: str
     kind: type[T]
     check: Callable[[T], None] = _unchecked
@@ -157,7 +160,7 @@ POD_DISRUPTION_BUDGETS: Final = Watched(
 )
 
 WATCHED: Final[Mapping[Resource, Watched[Any]]] = {
-    row.resource: row
+    Resource(row.resource): row
     for row in (
         PODS,
         FAILED_PODS,
@@ -172,3 +175,41 @@ WATCHED: Final[Mapping[Resource, Watched[Any]]] = {
     )
 }
 """Every resource that can be watched, by its name in facts."""
+
+NODE_ANNOTATIONS: Final = "node.annotations"
+POD_ANNOTATIONS: Final = "pod.annotations"
+_ANNOTATED: Final = {Resource.POD: POD_ANNOTATIONS, Resource.NODE: NODE_ANNOTATIONS}
+_ALWAYS: Final = (Resource.POD, Resource.FAILED_POD, Resource.NODE)
+_CUSTOM: Final = re.compile(
+    r"(?P<plural>[a-z][a-z0-9-]*)\.(?P<version>v[0-9][a-z0-9]*)\.(?P<group>[a-z0-9-]+(\.[a-z0-9-]+)*)"
+)
+
+
+def is_known(need: str) -> bool:
+    """Tell whether a plugin may write *need* into its ``needs``."""
+    return need in WATCHED or need in _ANNOTATED.values() or _CUSTOM.fullmatch(need) is not None
+
+
+def custom(name: ResourceName) -> Watched[CustomObject]:
+    """Return how to watch the custom resource *name*: ``<plural>.<version>.<group>``."""
+    found = _CUSTOM.fullmatch(name)
+    assert found is not None, f"{name} is no custom resource"
+    path = f"/apis/{found['group']}/{found['version']}/{found['plural']}"
+    # Optional: scheduling goes on where whoever brings the resource is not installed, or is down.
+    return Watched(name, path, CustomObject, optional=True, annotations=True)
+
+
+def watched_for(needs: Collection[str]) -> tuple[Watched[Any], ...]:
+    """Return what has to be watched where plugins have *needs*: pods and nodes first."""
+    beside = [name for name in WATCHED if name in needs and name not in _ALWAYS]
+    customs = sorted(need for need in needs if _CUSTOM.fullmatch(need))
+    return (
+        *(_with_columns(WATCHED[name], needs) for name in (*_ALWAYS, *beside)),
+        *(custom(name) for name in customs),
+    )
+
+
+def _with_columns(watched: Watched[Any], needs: Collection[str]) -> Watched[Any]:
+    """Keep annotations where somebody reads them."""
+    column = _ANNOTATED.get(Resource(watched.resource))
+    return watched.with_annotations() if column in needs else watched

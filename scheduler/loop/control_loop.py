@@ -16,7 +16,7 @@ from scheduler.loop.fact_handlers import FactHandlers
 from scheduler.loop.failures import Failed, Failures
 from scheduler.loop.inbox import Inbox
 from scheduler.loop.telemetry import Telemetry
-from scheduler.model.fact import Added, Deleted, Listed, Resource, Updated
+from scheduler.model.fact import Added, Deleted, Listed, ResourceName, Updated
 from scheduler.model.pod import Pod
 from scheduler.queue.queued_pod import QueuedPod
 from scheduler.queue.scheduling_queue import SchedulingQueue
@@ -73,7 +73,7 @@ class ControlLoop:
         binding: BindingCycle,
         failures: Failures,
         telemetry: Telemetry,
-        awaited: Collection[Resource],
+        awaited: Collection[ResourceName],
         may_act: Callable[[], bool],
         clock: Callable[[], float],
         settings: LoopSettings,

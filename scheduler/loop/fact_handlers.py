@@ -13,13 +13,25 @@ from scheduler.framework.cluster_event import (
     ASSIGNED_POD_DELETE,
     NODE_ADD,
     NODE_DELETE,
+    Action,
     Change,
+    ClusterEvent,
     node_changes,
     pod_changes,
 )
 from scheduler.loop.telemetry import Telemetry
-from scheduler.model.fact import Added, Deleted, Fact, KubeObject, Listed, Resource, Updated
+from scheduler.model.fact import (
+    Added,
+    Deleted,
+    Fact,
+    KubeObject,
+    Listed,
+    Resource,
+    ResourceName,
+    Updated,
+)
 from scheduler.model.node import Node
+from scheduler.model.objects import CustomObject
 from scheduler.model.pod import Pod
 from scheduler.queue.scheduling_queue import SchedulingQueue
 
@@ -64,7 +76,7 @@ class FactHandlers:
         self._condemned = condemned
         self._unreadable = unreadable
         self._pending: dict[str, Pod] = {}
-        self.listed: set[Resource] = set()
+        self.listed: set[ResourceName] = set()
 
     def newest(self, pod: Pod) -> Pod | None:
         """Return the newest version of a pending pod, or its successor of the same name."""
@@ -90,6 +102,7 @@ class FactHandlers:
                 self._apply_failed(fact)
             case _:
                 self._apply_object(fact)
+                self._note_custom(fact, now)
 
     # Nodes.
 
@@ -112,6 +125,16 @@ class FactHandlers:
                 self._cache.put(resource, new)
             case Deleted(resource, old):
                 self._cache.drop(resource, old)
+
+    def _note_custom(self, fact: Added | Updated | Deleted, now: float) -> None:
+        """Tell the queue of a custom resource: some plugin may wait for it."""
+        match fact:
+            case Added(resource, CustomObject() as new):
+                self._queue.note(Change(ClusterEvent(resource, Action.ADD), None, new), now)
+            case Updated(resource, CustomObject() as old, new):
+                self._queue.note(Change(ClusterEvent(resource, Action.UPDATE), old, new), now)
+            case Deleted(resource, CustomObject() as old):
+                self._queue.note(Change(ClusterEvent(resource, Action.DELETE), old, None), now)
 
     def _apply_failed(self, fact: Added | Updated | Deleted) -> None:
         if isinstance(fact, Deleted):

@@ -18,7 +18,7 @@ from scheduler.kube.binding import BindObserver
 from scheduler.kube.events import DropReason, Event, EventObserver
 from scheduler.kube.lease import LeaseObserver
 from scheduler.loop.placement import Placement
-from scheduler.model.fact import Resource
+from scheduler.model.fact import ResourceName
 from scheduler.model.pod import Pod
 from scheduler.observe import event_names, families
 from scheduler.observe.cycle_observer import CycleObserver
@@ -189,16 +189,16 @@ class Telemetry(BindObserver, EventObserver, LeaseObserver):
 
     # Watches (scheduler.kube.reflector).
 
-    def watch_started(self, resource: Resource) -> None:
+    def watch_started(self, resource: ResourceName) -> None:
         """A watch is open."""
         log.debug(event_names.WATCH_STARTED, resource=resource)
 
-    def watch_restarted(self, resource: Resource, why: str) -> None:
+    def watch_restarted(self, resource: ResourceName, why: str) -> None:
         """A watch broke and begins again."""
         self.metrics.watch_restarted(resource, _kind_of(why))
         log.warning(event_names.WATCH_RESTARTED, resource=resource, error=why)
 
-    def watch_denied(self, resource: Resource, why: str) -> None:
+    def watch_denied(self, resource: ResourceName, why: str) -> None:
         """We may not watch a resource."""
         log.error(
             event_names.WATCH_REFUSED,
@@ -207,7 +207,7 @@ class Telemetry(BindObserver, EventObserver, LeaseObserver):
             remedy="grant get, list and watch on it to the scheduler's account",
         )
 
-    def list_done(self, resource: Resource, objects: int, seconds: float) -> None:
+    def list_done(self, resource: ResourceName, objects: int, seconds: float) -> None:
         """Everything of a resource has been told."""
         log.info(
             event_names.WATCH_SYNCED,
@@ -216,7 +216,7 @@ class Telemetry(BindObserver, EventObserver, LeaseObserver):
             seconds=round(seconds, 3),
         )
 
-    def object_malformed(self, resource: Resource, key: str, problem: str) -> None:
+    def object_malformed(self, resource: ResourceName, key: str, problem: str) -> None:
         """An object cannot be read."""
         log.warning(event_names.OBJECT_MALFORMED, resource=resource, object=key, problem=problem)
 

@@ -10,6 +10,7 @@ from enum import StrEnum
 
 from scheduler.model.node import Node
 from scheduler.model.objects import (
+    CustomObject,
     Namespace,
     PodDisruptionBudget,
     PriorityClass,
@@ -30,6 +31,7 @@ KubeObject = (
     | StatefulSet
     | PriorityClass
     | PodDisruptionBudget
+    | CustomObject
 )
 
 
@@ -48,11 +50,15 @@ class Resource(StrEnum):
     POD_DISRUPTION_BUDGET = "PodDisruptionBudget"
 
 
+ResourceName = str
+"""A Resource, or a custom one that a plugin needs, as in ``nodemetrics.v1beta1.metrics.k8s.io``."""
+
+
 @dataclass(frozen=True, slots=True)
 class Added:
     """An object is there that was not there before."""
 
-    resource: Resource
+    resource: ResourceName
     new: KubeObject
 
 
@@ -60,7 +66,7 @@ class Added:
 class Updated:
     """An object changed in something we read."""
 
-    resource: Resource
+    resource: ResourceName
     old: KubeObject
     new: KubeObject
 
@@ -73,7 +79,7 @@ class Deleted:
     object; *old* may then be out of date.
     """
 
-    resource: Resource
+    resource: ResourceName
     old: KubeObject
     seen: bool = True
 
@@ -82,7 +88,7 @@ class Deleted:
 class Listed:
     """Everything that existed when the watch began has been told."""
 
-    resource: Resource
+    resource: ResourceName
 
 
 Fact = Added | Updated | Deleted | Listed

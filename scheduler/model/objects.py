@@ -1,7 +1,9 @@
 """The other objects that decisions read: namespaces, owners of pods, budgets, priority classes.
 
-Only fields that some rule reads are kept.
+Only fields that some rule reads are kept; of a custom resource nobody can tell which those are.
 """
+
+from typing import Any
 
 from scheduler.model.meta import LabelSelector, ObjectMeta, Struct
 
@@ -80,6 +82,18 @@ class PodDisruptionBudget(Struct, frozen=True):
     metadata: ObjectMeta = ObjectMeta()
     spec: SelectorSpec = SelectorSpec()
     status: PodDisruptionBudgetStatus = PodDisruptionBudgetStatus()
+
+
+class CustomObject(Struct, frozen=True):
+    """An object of a custom resource, as written; a plugin reads it and must not change it.
+
+    Args:
+        metadata: Identity, labels and annotations.
+        content: Everything beside the metadata, in the spelling of its JSON.
+    """
+
+    metadata: ObjectMeta = ObjectMeta()
+    content: dict[str, Any] = {}
 
 
 Owned = ReplicationController | ReplicaSet | StatefulSet

@@ -1,9 +1,9 @@
 """The small objects beside nodes and pods: owners, services, namespaces, budgets."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 
-from scheduler.model.fact import KubeObject, Resource
-from scheduler.model.objects import Namespace, Owned, PodDisruptionBudget, Service
+from scheduler.model.fact import KubeObject, Resource, ResourceName
+from scheduler.model.objects import CustomObject, Namespace, Owned, PodDisruptionBudget, Service
 
 _OWNERS = {
     ("v1", "ReplicationController"): Resource.REPLICATION_CONTROLLER,
@@ -16,14 +16,14 @@ class ClusterObjects:
     """Objects by kind, namespace and name. The cache writes, plugins read."""
 
     def __init__(self) -> None:
-        self._kinds: dict[Resource, dict[str, dict[str, KubeObject]]] = {}
+        self._kinds: dict[ResourceName, dict[str, dict[str, KubeObject]]] = {}
 
-    def put(self, resource: Resource, item: KubeObject) -> None:
+    def put(self, resource: ResourceName, item: KubeObject) -> None:
         """Remember the newest version of *item*."""
         namespaces = self._kinds.setdefault(resource, {})
         namespaces.setdefault(item.metadata.namespace, {})[item.metadata.name] = item
 
-    def drop(self, resource: Resource, item: KubeObject) -> None:
+    def drop(self, resource: ResourceName, item: KubeObject) -> None:
         """Forget *item*."""
         namespaces = self._kinds.get(resource, {})
         names = namespaces.get(item.metadata.namespace, {})
@@ -31,18 +31,28 @@ class ClusterObjects:
         if not names:
             namespaces.pop(item.metadata.namespace, None)
 
-    def get(self, resource: Resource, namespace: str, name: str) -> KubeObject | None:
+    def get(self, resource: ResourceName, namespace: str, name: str) -> KubeObject | None:
         """Return one object, if it is known."""
         return self._kinds.get(resource, {}).get(namespace, {}).get(name)
 
-    def all(self, resource: Resource) -> Iterator[KubeObject]:
+    def all(self, resource: ResourceName) -> Iterator[KubeObject]:
         """Yield every object of a kind."""
         for names in self._kinds.get(resource, {}).values():
             yield from names.values()
 
-    def within(self, resource: Resource, namespace: str) -> Collection[KubeObject]:
+    def within(self, resource: ResourceName, namespace: str) -> Collection[KubeObject]:
         """Return the objects of a kind in *namespace*."""
         return self._kinds.get(resource, {}).get(namespace, {}).values()
+
+    def custom(self, resource: str, namespace: str = "") -> Mapping[str, CustomObject]:
+        """Return the objects of a custom resource by name; some plugin must name it in ``needs``.
+
+        Args:
+            resource: Plural, version and group, as in ``nodemetrics.v1beta1.metrics.k8s.io``.
+            namespace: Where to look; empty for resources that have no namespaces.
+        """
+        found = self._kinds.get(resource, {}).get(namespace, {})
+        return {name: item for name, item in found.items() if isinstance(item, CustomObject)}
 
     def services(self, namespace: str) -> Iterator[Service]:
         """Yield the services of *namespace*."""
