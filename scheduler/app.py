@@ -20,6 +20,7 @@ from scheduler.config.configuration import SchedulerConfiguration
 from scheduler.config.document import Extender
 from scheduler.config.run_settings import RunSettings
 from scheduler.framework.extending import ExtenderVerdicts, in_turn
+from scheduler.framework.plugin import QueueSortPlugin, SortKey
 from scheduler.framework.profile import Profile, needs_of_all
 from scheduler.kube.client import ApiClient
 from scheduler.kube.credentials import Credentials, load_credentials
@@ -136,7 +137,7 @@ def build_core(
             name: rules_for((*profile.plugins, *([ExtenderVerdicts()] if extenders else ())))
             for name, profile in profiles.items()
         },
-        first.queue_sort.sort_key,
+        _careful_sort_key(first.queue_sort, telemetry),
         queue_settings,
         telemetry,
     )
@@ -186,6 +187,24 @@ def build_core(
         ask=ask,
     )
     return Core(loop, cache, queue, inbox, binding, status)
+
+
+def _careful_sort_key(plugin: QueueSortPlugin, telemetry: Telemetry) -> Callable[[Pod], SortKey]:
+    """Return the plugin's key, by which pods can always be ordered whatever the plugin does."""
+    kind: type[SortKey] = type(plugin.sort_key(Pod()))
+
+    def key(pod: Pod) -> SortKey:
+        try:
+            found = plugin.sort_key(pod)
+            if isinstance(found, kind):
+                return found
+            problem = f"sort_key returned {found!r}, not {kind.__name__} as for other pods"
+        except Exception as bug:  # noqa: BLE001 - a plugin's bug must not lose a pod
+            problem = f"sort_key raised {type(bug).__name__}: {bug}"
+        telemetry.plugin_failed(plugin.name, "QueueSort", problem)
+        return kind()
+
+    return key
 
 
 def _unreadable(pod: Pod) -> Failed:

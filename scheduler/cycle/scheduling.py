@@ -150,7 +150,7 @@ def _nominee(
     row = attempt.nodes.row_of(attempt.pod.nominated_node) if attempt.pod.nominated_node else None
     if row is None:
         return None
-    alone = attempt.nodes.select(np.array([row], dtype=np.intp))
+    alone = attempt.nodes.alone(row)
     others = {0: nominated[row]} if row in nominated else {}
     unbounded = Narrowed(skipped=narrowed.skipped)
     verdict = filter_nodes(attempt.profile, unbounded, attempt.pod, alone, others, attempt.observer)

@@ -64,11 +64,15 @@ class PreEnqueuePlugin(Plugin, Protocol):
         ...
 
 
+SortKey = tuple[int, ...] | int | str
+"""What pods are ordered by; a plugin always returns the same kind."""
+
+
 @runtime_checkable
 class QueueSortPlugin(Plugin, Protocol):
     """Orders the queue."""
 
-    def sort_key(self, pod: Pod) -> tuple[int, ...] | int | str:
+    def sort_key(self, pod: Pod) -> SortKey:
         """Return a key: smaller goes first; equal keys go in order of arrival."""
         ...
 

@@ -36,6 +36,8 @@ from scheduler.queue.scheduling_queue import SchedulingQueue
 from scheduler.snapshot.node_table import NodeTable
 
 _encode: Final = msgspec.json.Encoder().encode
+# A bind that waited longer than this for the rate limit may have been overtaken by facts.
+_WAITED_SECONDS: Final = 0.001
 
 
 class BindingCycle:
@@ -176,8 +178,10 @@ class BindingCycle:
         try:
             failed = await self._prepare(placement)
             if failed is None:
+                before = self._clock()
                 await self._pace()
-                failed = self._no_longer_fits(placement)
+                if self._clock() - before > _WAITED_SECONDS:
+                    failed = self._no_longer_fits(placement)
             if failed is None:
                 outcome = await self._post(placement)
                 if not isinstance(outcome, Bound):
@@ -259,7 +263,9 @@ class BindingCycle:
             return Failed.error(f"node {placement.node} is gone")
         if not self._cache.is_assumed(placement.pod.uid):
             return None  # confirmed or removed meanwhile; the API server's answer will tell
-        alone = nodes.select(nodes.named((placement.node,)))
+        alone = nodes.alone(row)
+        if alone.pod_count[0] > alone.allowed_pods[0]:
+            return Failed.error(f"node {placement.node} takes no more pods")
         if not _is_overcommitted(alone, placement.pod):
             return None
         # Perhaps nobody minds: filters can be off, or told to pass over a resource.

@@ -137,7 +137,8 @@ class FactHandlers:
                 self._queue.note(Change(ClusterEvent(resource, Action.DELETE), old, None), now)
 
     def _apply_failed(self, fact: Added | Updated | Deleted) -> None:
-        if isinstance(fact, Deleted):
+        # What had failed before we came is history; only what is refused from now on is news.
+        if isinstance(fact, Deleted) or Resource.FAILED_POD not in self.listed:
             return
         pod: KubeObject = fact.new
         if isinstance(pod, Pod) and pod.status.reason in KUBELET_REJECTIONS and self._is_ours(pod):

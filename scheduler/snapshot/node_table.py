@@ -96,6 +96,10 @@ class NodeTable:
             self._columns, chosen if self._rows is None else self._rows[chosen], changes
         )
 
+    def alone(self, row: int) -> "NodeTable":
+        """Return a view of one row."""
+        return self.select(np.array([row], dtype=np.intp))
+
     @property
     def names(self) -> Sequence[str]:
         """The nodes' names."""
