@@ -36,7 +36,7 @@ from scheduler.queue.scheduling_queue import SchedulingQueue
 from scheduler.snapshot.node_table import NodeTable
 
 _encode: Final = msgspec.json.Encoder().encode
-# A bind that waited longer than this for the rate limit may have been overtaken by facts.
+# A bind that waited longer than this, for whatever reason, may have been overtaken by facts.
 _WAITED_SECONDS: Final = 0.001
 
 
@@ -172,15 +172,15 @@ class BindingCycle:
             self._inbox.put(lambda: self._undo(placement, failed))
             return
         self._inbox.put(lambda: self._queue.done(placement.pod.uid))
-        await self._bind(placement)
+        await self._bind(placement, has_waited=True)
 
-    async def _bind(self, placement: Placement) -> None:
+    async def _bind(self, placement: Placement, *, has_waited: bool = False) -> None:
+        before = self._clock()
         try:
             failed = await self._prepare(placement)
             if failed is None:
-                before = self._clock()
                 await self._pace()
-                if self._clock() - before > _WAITED_SECONDS:
+                if has_waited or self._clock() - before > _WAITED_SECONDS:
                     failed = self._no_longer_fits(placement)
             if failed is None:
                 outcome = await self._post(placement)
@@ -264,8 +264,6 @@ class BindingCycle:
         if not self._cache.is_assumed(placement.pod.uid):
             return None  # confirmed or removed meanwhile; the API server's answer will tell
         alone = nodes.alone(row)
-        if alone.pod_count[0] > alone.allowed_pods[0]:
-            return Failed.error(f"node {placement.node} takes no more pods")
         if not _is_overcommitted(alone, placement.pod):
             return None
         # Perhaps nobody minds: filters can be off, or told to pass over a resource.

@@ -388,6 +388,20 @@ async def test_a_bind_that_waited_is_checked_once_more():
 
 
 @in_virtual_time
+async def test_a_bind_is_checked_for_a_place_among_the_pods_too():
+    ready = []
+    clerk = Clerk(effects=[WaitUntil(lambda: bool(ready), 60, "the volume")])
+    async with Harness(clerk) as cluster:
+        cluster.create(make_node("a", allocatable={"pods": "1"}), pod := make_pod())
+        await cluster.settle()
+        cluster.create(make_pod("thief", node="a", scheduler="default-scheduler"))
+        ready.append(True)
+        await cluster.settle()
+
+        assert cluster.condition(pod)[2] == "node a was filled meanwhile: Too many pods"
+
+
+@in_virtual_time
 async def test_a_bind_whose_node_is_gone_is_not_posted():
     ready = []
     clerk = Clerk(effects=[WaitUntil(lambda: bool(ready), 60, "the volume")])

@@ -1,0 +1,342 @@
+"""What facts do to cache and queue, and what becomes of a pod whose attempt failed."""
+
+import msgspec
+import pytest
+
+from scheduler.framework.cluster_event import POD, Action, ClusterEvent, Requeue
+from scheduler.framework.effects import WaitUntil
+from scheduler.framework.rejection import Failure, Reject
+from scheduler.model.fact import Resource
+from scheduler.testing import make_node, make_pod
+from scheduler.testing.clock import in_virtual_time
+from scheduler.testing.harness import Harness
+from scheduler.testing.simulated_api import pod_path
+
+NO_ROOM = "0/1 nodes are available: 1 Insufficient cpu."
+
+
+class Raises:
+    """A filter that breaks on pods of one name."""
+
+    name = "Raises"
+    requeue_on = ()
+
+    def filter(self, pod, nodes):
+        if pod.name == "cursed":
+            raise LookupError("no such thing")
+        return ()
+
+
+class Prepares:
+    """A pre-bind plugin that asks for one effect."""
+
+    name = "Prepares"
+    requeue_on = ()
+
+    def __init__(self, effect):
+        self.effect = effect
+
+    def pre_bind(self, pod, node, nodes):
+        return [self.effect]
+
+
+# Facts.
+
+
+@in_virtual_time
+async def test_nothing_is_decided_before_everything_was_told():
+    async with Harness(listed=False) as cluster:
+        cluster.create(make_node("a"), pod := make_pod())
+        cluster.api.tell_all(Resource.POD)
+        cluster.api.tell_all(Resource.FAILED_POD)
+        await cluster.settle(5)
+        assert not cluster.core.loop.synced
+        assert cluster.node_of(pod) == ""
+
+        cluster.api.tell_all(Resource.NODE)
+        await cluster.settle()
+
+        assert cluster.core.loop.synced
+        assert cluster.node_of(pod) == "a"
+
+
+@in_virtual_time
+async def test_who_may_not_act_only_listens():
+    leads = []
+    async with Harness(may_act=lambda: bool(leads)) as cluster:
+        cluster.create(make_node("a"), pod := make_pod())
+        await cluster.settle(5)
+        assert cluster.api.requests == []
+
+        leads.append(True)
+        await cluster.settle(2)
+
+        assert cluster.node_of(pod) == "a"
+
+
+@in_virtual_time
+async def test_pods_of_others_count_but_are_not_touched():
+    async with Harness() as cluster:
+        cluster.create(make_node("a", allocatable="2 cpu"))
+        cluster.create(foreign := make_pod("foreign", scheduler="default-scheduler"))
+        cluster.create(make_pod("bound", scheduler="default-scheduler", node="a", requests="2 cpu"))
+        cluster.create(pod := make_pod(requests="1 cpu"))
+        await cluster.settle()
+
+        assert cluster.node_of(foreign) == ""
+        assert cluster.condition(pod) == ("False", "Unschedulable", NO_ROOM)
+
+
+@in_virtual_time
+async def test_gates_keep_a_pod_out_until_they_are_gone():
+    async with Harness() as cluster:
+        cluster.create(make_node("a"), pod := make_pod(gates=["wait"]))
+        await cluster.settle()
+        assert (cluster.place_of(pod), cluster.events_of(pod)) == ("gated", [])
+
+        cluster.api.change(pod_path(pod), lambda d: d["spec"].pop("schedulingGates"))
+        await cluster.settle()
+
+        assert cluster.node_of(pod) == "a"
+
+
+@in_virtual_time
+async def test_a_pod_that_is_being_deleted_is_passed_over():
+    async with Harness() as cluster:
+        cluster.create(make_node("a"), pod := make_pod(terminating=True))
+        await cluster.settle()
+
+        assert cluster.events_of(pod) == [
+            ("FailedScheduling", "skip schedule deleting pod: default/pod")
+        ]
+        assert cluster.condition(pod) == ("", "", "")
+        assert cluster.core.queue.in_flight_counts()["PodPopped"] == 0
+
+
+@in_virtual_time
+async def test_a_pod_that_cannot_be_read_says_so_and_is_taken_up_once_repaired():
+    async with Harness() as cluster:
+        cluster.create(make_node("a"))
+        good = make_pod(requests="1 cpu")
+        document = msgspec.to_builtins(good)
+        document.pop("malformed")
+        document["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "plenty"
+        cluster.api.create(document, Resource.POD)
+        await cluster.settle()
+        status, reason, message = cluster.condition(good)
+        assert (status, reason) == ("False", "SchedulerError")
+        assert "spec.containers[0].resources.requests[cpu]" in message
+        assert cluster.place_of(good) == ""
+
+        cluster.api.replace(good)
+        await cluster.settle()
+
+        assert cluster.node_of(good) == "a"
+
+
+@in_virtual_time
+async def test_a_bound_pod_that_cannot_be_read_closes_its_node():
+    async with Harness() as cluster:
+        cluster.create(make_node("a"), pod := make_pod())
+        await cluster.settle()
+        cluster.api.change(
+            pod_path(pod),
+            lambda d: d["spec"]["containers"][0]["resources"].update(requests={"cpu": "?"}),
+        )
+        cluster.create(late := make_pod("late"))
+        await cluster.settle()
+
+        assert "default/pod" in cluster.condition(late)[2]
+
+
+@in_virtual_time
+async def test_room_that_is_made_wakes_who_waits_for_it():
+    async with Harness() as cluster:
+        cluster.create(make_node("a", allocatable="1 cpu"))
+        cluster.create(big := make_pod("big", requests="1 cpu", node="a"))
+        cluster.create(pod := make_pod(requests="1 cpu"))
+        await cluster.settle()
+        assert cluster.place_of(pod) == "unschedulable"
+
+        cluster.api.remove(pod_path(big))
+        await cluster.settle()
+
+        assert cluster.node_of(pod) == "a"
+
+
+@in_virtual_time
+async def test_a_nomination_holds_room_until_it_is_given_up():
+    """Others of equal or less importance wait for it, and are woken when it ends."""
+    async with Harness() as cluster:
+        cluster.create(make_node("a", allocatable="1 cpu"))
+        nominee = make_pod("nominee", requests="1 cpu", priority=5, nominated="a", gates=["w"])
+        cluster.create(nominee)
+        # Gated pods hold nothing; a nomination counts from the first time a pod is ready.
+        cluster.create(blocker := make_pod("blocker", node="a", host_ports=[80]))
+        cluster.api.remove(pod_path(nominee))
+        nominee = make_pod("nominee", requests="1 cpu", priority=5, nominated="a", host_ports=[80])
+        cluster.create(nominee)
+        await cluster.settle()
+        assert cluster.place_of(nominee) == "unschedulable"
+        cluster.api.change(pod_path(nominee), lambda d: d["status"].update(nominatedNodeName="a"))
+        await cluster.settle()
+        cluster.create(pod := make_pod(requests="1 cpu"))
+        await cluster.settle()
+        assert cluster.condition(pod)[2] == NO_ROOM
+
+        cluster.api.change(pod_path(nominee), lambda d: d["status"].pop("nominatedNodeName"))
+        await cluster.settle(3)
+
+        assert cluster.node_of(pod) == "a"
+        assert cluster.node_of(blocker) == "a"
+
+
+@in_virtual_time
+async def test_kubelet_rejections_of_ours_are_counted():
+    async with Harness() as cluster:
+        cluster.create(make_node("a"), pod := make_pod())
+        await cluster.settle()
+        cluster.api.change(
+            pod_path(pod), lambda d: d["status"].update(phase="Failed", reason="OutOfcpu")
+        )
+        await cluster.settle()
+
+        assert cluster.core.cache.sizes()["pods"] == 0
+        samples = [each for family in cluster.metrics.registry.collect() for each in family.samples]
+        assert [s.value for s in samples if s.labels == {"reason": "OutOfcpu"}].count(1) == 1
+
+
+@in_virtual_time
+async def test_a_binding_whose_fact_was_missed_and_whose_pod_is_gone_is_forgotten():
+    """We bound it; neither the binding nor the deletion was told."""
+    async with Harness() as cluster:
+        cluster.create(make_node("a"), pod := make_pod())
+        cluster.api.break_watch(Resource.POD)
+        await cluster.settle()
+        assert cluster.core.cache.is_assumed(pod.uid)
+        cluster.api.remove(pod_path(pod))
+        cluster.api.tell_all(Resource.POD)
+        await cluster.settle()
+
+        assert cluster.core.cache.sizes()["pods"] == 0
+
+
+# Failures.
+
+
+@in_virtual_time
+async def test_a_plugin_that_raises_is_named_and_harms_no_other_pod():
+    async with Harness(Raises()) as cluster:
+        cluster.create(make_node("a"), cursed := make_pod("cursed"), pod := make_pod())
+        await cluster.settle()
+
+        assert cluster.node_of(pod) == "a"
+        assert cluster.condition(cursed) == (
+            "False",
+            "SchedulerError",
+            "plugin 'Raises' raised LookupError in Filter: no such thing",
+        )
+        assert (cluster.attempts("error"), cluster.attempts("scheduled")) == (1, 1)
+
+
+@in_virtual_time
+async def test_a_cluster_without_nodes_is_tried_again_and_again():
+    async with Harness() as cluster:
+        cluster.create(pod := make_pod())
+        await cluster.settle()
+        assert cluster.condition(pod) == (
+            "False",
+            "Unschedulable",
+            "no nodes available to schedule pods",
+        )
+        assert cluster.place_of(pod) == "backoff"
+
+        await cluster.settle(60)
+
+        assert cluster.attempts("unschedulable") == 8
+        assert len(cluster.api.asked("PATCH", "/status")) == 1
+
+
+@in_virtual_time
+async def test_backoffs_end_on_time_although_somebody_else_waits_longer():
+    async with Harness(Raises()) as cluster:
+        cluster.create(make_node("a", allocatable="1 cpu"))
+        cluster.create(make_pod("huge", requests="9 cpu"))
+        await cluster.settle(5)
+        cluster.create(make_pod("cursed"))
+        await cluster.settle(20)
+
+        assert cluster.attempts("error") == 5  # at 5, 7, 10, 15 and 24 seconds
+
+
+@pytest.mark.parametrize(
+    ("happens", "requeued", "told"),
+    [
+        ("nothing", True, True),
+        ("removed", False, True),
+        ("recreated", False, False),
+        ("bound", False, True),
+    ],
+)
+@in_virtual_time
+async def test_what_becomes_of_a_pod_depends_on_what_became_of_it(happens, requeued, told):
+    """The pod was removed, made anew or bound elsewhere while its binding was being prepared."""
+    broken = []
+    disk = WaitUntil(lambda: "the disk broke" if broken else False, 60, "the disk")
+    async with Harness(Prepares(disk)) as cluster:
+        cluster.create(make_node("a"), pod := make_pod())
+        await cluster.settle()
+        match happens:
+            case "removed":
+                cluster.api.remove(pod_path(pod))
+            case "recreated":
+                cluster.api.remove(pod_path(pod))
+                cluster.create(make_pod(uid="second", gates=["later"]))
+            case "bound":
+                cluster.api.change(pod_path(pod), lambda d: d["spec"].update(nodeName="b"))
+        await cluster.settle()
+        broken.append(True)
+        cluster.create(make_node("b"))
+        await cluster.settle()
+
+        assert (cluster.place_of(pod) != "") is requeued
+        assert bool(cluster.events_of(pod)) is told
+        assert cluster.core.queue.in_flight_counts()["PodPopped"] == 0
+        assert cluster.core.cache.is_assumed(pod.uid) is False
+
+
+@pytest.mark.parametrize(
+    ("rejects", "order"),
+    [
+        (True, ["failed", "freed"]),
+        (False, ["freed", "failed"]),
+    ],
+)
+@in_virtual_time
+async def test_the_room_that_a_failed_binding_leaves_wakes_others(rejects, order):
+    """On a rejection the pod itself must not be woken by its own failure."""
+
+    class Clerk:
+        name = "Clerk"
+        requeue_on = (Requeue(ClusterEvent(POD, Action.DELETE)),)
+
+        def reserve(self, pod, node, nodes):
+            return Reject("no") if rejects else Failure(None, "down")
+
+        def unreserve(self, pod, node):
+            pass
+
+    async with Harness(Clerk()) as cluster:
+        diary = []
+        queue = cluster.core.queue
+        note, park = queue.note, queue.park
+        queue.note = lambda change, *a, **k: (
+            diary.append("freed") if change.event.label == "AssignedPodDelete" else None,
+            note(change, *a, **k),
+        )[1]
+        queue.park = lambda *a, **k: (diary.append("failed"), park(*a, **k))[1]
+        cluster.create(make_node("a"), pod := make_pod())
+        await cluster.settle(0.01)
+
+        assert diary[:2] == order
+        assert cluster.place_of(pod) == ("unschedulable" if rejects else "backoff")
