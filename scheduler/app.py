@@ -24,9 +24,10 @@ from scheduler.framework.plugin import QueueSortPlugin, SortKey
 from scheduler.framework.profile import Profile, needs_of_all
 from scheduler.kube.client import ApiClient
 from scheduler.kube.credentials import Credentials, load_credentials
-from scheduler.kube.events import EventRecorder
+from scheduler.kube.election import LeaseSettings
+from scheduler.kube.event_recorder import EventRecorder
 from scheduler.kube.extender_client import ExtenderClient
-from scheduler.kube.lease import LeaseKeeper, LeaseSettings
+from scheduler.kube.lease import LeaseKeeper
 from scheduler.kube.rate_limit import RateLimiter
 from scheduler.kube.reflector import Reflector
 from scheduler.kube.requests import Requests

@@ -243,6 +243,8 @@ class ApiClient:
         self, access: Access, target: str, silence_seconds: float
     ) -> aiohttp.ClientResponse:
         started, status = time.monotonic(), 0
+        # What is asked of a watch besides its path differs each time, and explains nothing.
+        path = target.partition("?")[0]
         try:
             response = await self._watches.get(
                 URL(access.server + target, encoded=True),
@@ -259,11 +261,11 @@ class ApiClient:
             status = response.status
             content = b"" if status == 200 else await response.read()
         except (aiohttp.ClientError, OSError) as problem:
-            raise self._unreachable("WATCH", target, problem) from problem
+            raise self._unreachable("WATCH", path, problem) from problem
         finally:
             self._observer.request_done("WATCH", status, time.monotonic() - started)
         if status != 200:
-            raise api_error(f"WATCH {target}", status, content, response.headers)
+            raise api_error(f"WATCH {path}", status, content, response.headers)
         return response
 
     async def _renew(self, access: Access, refusal: Unauthorized) -> Access:

@@ -5,8 +5,9 @@ events about pods. The methods named by the observers of other rooms stand here 
 object hears them all.
 """
 
+import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -15,7 +16,8 @@ from scheduler.framework.observer import Observer
 from scheduler.framework.profile import Profile
 from scheduler.kube import events
 from scheduler.kube.binding import BindObserver
-from scheduler.kube.events import DropReason, Event, EventObserver
+from scheduler.kube.event_recorder import DropReason, EventObserver, EventRecorder
+from scheduler.kube.events import Event
 from scheduler.kube.lease import LeaseObserver
 from scheduler.loop.placement import Placement
 from scheduler.model.fact import ResourceName
@@ -31,8 +33,8 @@ log = get_logger()
 
 _RESULTS: Final[Mapping[str, str]] = {"Unschedulable": "unschedulable", "SchedulerError": "error"}
 
-
 _STALL_SECONDS: Final = 1.0
+_REPEAT_SECONDS: Final = 60.0
 
 
 class Recorder:
@@ -40,6 +42,23 @@ class Recorder:
 
     def record(self, event: Event) -> None:
         """Take *event* for delivery."""
+
+
+class News:
+    """Tells news from repetitions: what goes on failing alike is worth a line a minute."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._told: dict[str, tuple[str, float]] = {}
+
+    def is_new(self, subject: str, text: str) -> bool:
+        """Tell whether *text* was not told of *subject* last, within a minute."""
+        now = self._clock()
+        last, told_at = self._told.get(subject, ("", 0.0))
+        if text == last and now < told_at + _REPEAT_SECONDS:
+            return False
+        self._told[subject] = text, now
+        return True
 
 
 class Telemetry(BindObserver, EventObserver, LeaseObserver):
@@ -52,9 +71,10 @@ class Telemetry(BindObserver, EventObserver, LeaseObserver):
 
     def __init__(self, metrics: Metrics, *, server: str = "") -> None:
         self.metrics = metrics
-        self.recorder: Recorder | events.EventRecorder = Recorder()
+        self.recorder: Recorder | EventRecorder = Recorder()
         self.host = urlsplit(server).netloc
         self._observers: dict[str, CycleObserver] = {}
+        self._news = News()
         self._stories = Stories()
         self._unschedulable: Counter[tuple[str, str]] = Counter()
         metrics.read(families.UNSCHEDULABLE_PODS, self._read_unschedulable)
@@ -196,7 +216,8 @@ class Telemetry(BindObserver, EventObserver, LeaseObserver):
     def watch_restarted(self, resource: ResourceName, why: str) -> None:
         """A watch broke and begins again."""
         self.metrics.watch_restarted(resource, _kind_of(why))
-        log.warning(event_names.WATCH_RESTARTED, resource=resource, error=why)
+        if self._news.is_new(resource, why):
+            log.warning(event_names.WATCH_RESTARTED, resource=resource, error=why)
 
     def watch_denied(self, resource: ResourceName, why: str) -> None:
         """We may not watch a resource."""
@@ -234,7 +255,8 @@ class Telemetry(BindObserver, EventObserver, LeaseObserver):
 
     def request_failed(self, error: ApiError) -> None:
         """One try to get or renew the lease failed."""
-        log.warning(event_names.LEASE_AWAITED, error=str(error))
+        if self._news.is_new("lease", str(error)):
+            log.warning(event_names.LEASE_AWAITED, error=str(error))
 
     # The loop.
 

@@ -132,7 +132,7 @@ def test_a_cluster_is_reached_as_its_entry_says(tmp_path):
     cluster = {
         "server": "https://[fd00::1]:6443/prefix/",
         "tls-server-name": "kube.example.com",
-        "proxy-url": "http://me:pass@proxy.example.com:3128",
+        "proxy-url": "http://me:pass@gateway.example.com:3128",
         "insecure-skip-tls-verify": True,
     }
 
@@ -140,7 +140,7 @@ def test_a_cluster_is_reached_as_its_entry_says(tmp_path):
 
     assert found.server == "https://[fd00::1]:6443/prefix"
     assert found.server_hostname == "kube.example.com"
-    assert str(found.proxy) == "http://proxy.example.com:3128"
+    assert str(found.proxy) == "http://gateway.example.com:3128"
     assert found.proxy_headers == {"Proxy-Authorization": "Basic " + encoded("me:pass")}
     assert found.tls.verify_mode is ssl.CERT_NONE
 
@@ -381,13 +381,13 @@ async def test_no_credentials_at_all_come_with_a_remedy(tmp_path):
     ],
 )
 async def test_the_environment_may_name_a_proxy(no_proxy, direct, monkeypatch, tmp_path):
-    monkeypatch.setenv("HTTPS_PROXY", "proxy.example.com:3128")
+    monkeypatch.setenv("HTTPS_PROXY", "gateway.example.com:3128")
     monkeypatch.setenv("NO_PROXY", no_proxy)
     path = kubeconfig(tmp_path / "config", cluster={"server": "https://10.96.0.1:6443"})
 
     found = (await load_credentials(path)).access
 
-    assert str(found.proxy) == ("None" if direct else "http://proxy.example.com:3128")
+    assert str(found.proxy) == ("None" if direct else "http://gateway.example.com:3128")
 
 
 @pytest.mark.parametrize(

@@ -15,21 +15,17 @@ from scheduler.errors import (
     Unauthorized,
     Unreachable,
 )
-from scheduler.kube.events import (
+from scheduler.kube.event_recorder import (
     DropReason,
     EventObserver,
     EventPacing,
     EventRecorder,
     Remedy,
-    clip,
     event_name,
-    failed_scheduling,
     judge_failure,
     micro_time,
-    preempted,
-    scheduled,
-    truncate_note,
 )
+from scheduler.kube.events import clip, failed_scheduling, preempted, scheduled, truncate_note
 from scheduler.kube.rate_limit import RateLimiter
 from scheduler.model.meta import ObjectMeta
 from scheduler.model.pod import Pod, PodSpec

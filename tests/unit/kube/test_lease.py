@@ -11,12 +11,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from scheduler.errors import Conflict, NotFound, Throttled, Unreachable
-from scheduler.kube.lease import (
+from scheduler.kube.election import (
     Create,
     Election,
     Lease,
-    LeaseKeeper,
-    LeaseObserver,
     LeaseRecord,
     LeaseSettings,
     Read,
@@ -27,8 +25,8 @@ from scheduler.kube.lease import (
     decode_lease,
     encode_lease,
     micro_time,
-    suspend_aware_seconds,
 )
+from scheduler.kube.lease import LeaseKeeper, LeaseObserver, suspend_aware_seconds
 
 WALL = datetime(2026, 7, 1, 12, 0, 0, 123456, UTC)
 STAMP = "2026-07-01T12:00:00.123456Z"
