@@ -1,0 +1,306 @@
+"""The election of a leader by a Lease, as a state machine without I/O.
+
+Theory of operation. ``Election`` is asked what to do *now*, and told how that went; the records are
+client-go's.
+
+=========  ==================================  ==========================================
+state      heard                               becomes, and does next
+=========  ==================================  ==========================================
+standby    held by another, record alive       standby; read again after the retry time
+standby    absent, released, expired or ours   standby; write
+standby    written                             leading; write again after the retry time
+leading    written                             leading; write again after the retry time
+leading    conflict                            leading; read at once
+leading    no answer                           leading; read after the retry time
+leading    read: ours, or absent               leading; write at once
+leading    read: another's                     lost
+leading    the renew deadline passed           lost
+lost       anything                            lost
+=========  ==================================  ==========================================
+
+Three rules keep two leaders apart, whatever clocks and networks do:
+
+* Another's lease expires by our own clock, counted from when its record was last *seen to change*;
+  the stamps in the record are never compared.
+* We lead until the renew deadline after the *start* of the last renewal that succeeded, by a clock
+  that counts while the machine is suspended; nothing is requested later than that.
+* A lost lease stays lost. The process ends, and another one applies anew.
+"""
+
+import random
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import Enum
+from typing import Final
+
+import msgspec
+
+from scheduler.errors import ApiError, Conflict, Throttled
+from scheduler.model.meta import Struct
+
+JITTER: Final = 1.2
+NEVER: Final = float("-inf")
+_RELEASED_SECONDS: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseSettings:
+    """Which Lease, who we are in it, and its times; the defaults are kube-scheduler's.
+
+    Args:
+        identity: Unique to this process, as in ``<hostname>_<uuid>``.
+        lease_seconds: How long others wait after our last renewal before they take over.
+        renew_deadline_seconds: How long we lead on after the last renewal that succeeded.
+        retry_seconds: How long to wait between tries; standbys add up to 1.2 times as much.
+    """
+
+    namespace: str
+    name: str
+    identity: str
+    lease_seconds: int = 15
+    renew_deadline_seconds: float = 10.0
+    retry_seconds: float = 2.0
+
+    def __post_init__(self) -> None:
+        assert self.identity, "an empty identity means that nobody holds the lease"
+        assert self.lease_seconds > self.renew_deadline_seconds > self.retry_seconds * JITTER > 0
+
+    @property
+    def request_seconds(self) -> float:
+        """How long one request may take, so that a second fits before the deadline."""
+        return max(self.renew_deadline_seconds / 2, 1.0)
+
+    @property
+    def collection(self) -> str:
+        """The path that leases of the namespace are created under."""
+        return f"/apis/coordination.k8s.io/v1/namespaces/{self.namespace}/leases"
+
+    @property
+    def path(self) -> str:
+        """The path of the Lease."""
+        return f"{self.collection}/{self.name}"
+
+
+class LeaseRecord(Struct, frozen=True):
+    """Who leads, as client-go writes it; a Lease made by hand may leave anything out."""
+
+    holder_identity: str | None = None
+    lease_duration_seconds: int | None = None
+    acquire_time: str | None = None
+    renew_time: str | None = None
+    lease_transitions: int | None = None
+
+
+class Lease(Struct, frozen=True):
+    """A Lease. *metadata* is kept whole: a PUT that left out labels would remove them."""
+
+    metadata: dict[str, object] = msgspec.field(default_factory=dict)
+    spec: LeaseRecord = LeaseRecord()
+    api_version: str = "coordination.k8s.io/v1"
+    kind: str = "Lease"
+
+
+encode_lease = msgspec.json.Encoder().encode
+decode_lease = msgspec.json.Decoder(Lease).decode
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Do nothing for *seconds*."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """Read the Lease, within *timeout_seconds*."""
+
+    timeout_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Create:
+    """Create the Lease, within *timeout_seconds*; it was absent."""
+
+    lease: Lease
+    timeout_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Replace:
+    """Replace the Lease at the version it names, within *timeout_seconds*."""
+
+    lease: Lease
+    timeout_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Resign:
+    """Stop for good: the lease is lost."""
+
+    why: str
+
+
+Action = Wait | Read | Create | Replace | Resign
+
+
+class Standing(Enum):
+    """Where a candidate stands."""
+
+    STANDBY = "standby"
+    LEADING = "leading"
+    LOST = "lost"
+
+
+class Election:
+    """One candidate's view of one Lease. Times come in; *now* never goes back.
+
+    Ask ``next_action``, carry it out, and tell the outcome by one of the ``note_`` methods.
+    """
+
+    def __init__(self, settings: LeaseSettings, *, rng: random.Random) -> None:
+        self.settings = settings
+        self.standing = Standing.STANDBY
+        self.why_lost = ""
+        self._rng = rng
+        self._lease: Lease | None = None
+        self._record_changed_at = NEVER
+        self._writes_next = False
+        self._not_before = NEVER
+        self._asked_at = NEVER
+        self._renewed_at = NEVER
+        self._conflicts = 0
+
+    @property
+    def leading_until(self) -> float:
+        """The moment until which we lead, if nothing more is heard; the past if we do not."""
+        if self.standing is not Standing.LEADING:
+            return NEVER
+        return self._renewed_at + self.settings.renew_deadline_seconds
+
+    @property
+    def holder(self) -> str:
+        """Who was last seen to hold the lease; empty for nobody."""
+        return (self._lease.spec.holder_identity or "") if self._lease else ""
+
+    def next_action(self, now: float, wall: datetime) -> Action:
+        """Return what to do at *now*; *wall* is the time to write into the record."""
+        if self.standing is Standing.LEADING and now >= self.leading_until:
+            self._lose("the renew deadline passed")
+        if self.standing is Standing.LOST:
+            return Resign(self.why_lost)
+        if now < self._not_before:
+            return Wait(self._not_before - now)
+        self._asked_at = now
+        return self._write(wall) if self._writes_next else Read(self._patience())
+
+    def note_read(self, lease: Lease, now: float) -> None:
+        """Hear that the Lease was read."""
+        if self._lease is None or self._lease.spec != lease.spec:
+            self._record_changed_at = now
+        self._lease = lease
+        if self.standing is Standing.LEADING and self.holder != self.settings.identity:
+            self._lose(f"held by {self.holder or 'nobody'}")
+        elif self._may_take(now):
+            self._writes_next = True
+        else:
+            self._retry(now)
+
+    def note_absent(self) -> None:
+        """Hear that there is no Lease."""
+        self._lease = None
+        self._writes_next = True
+
+    def note_written(self, lease: Lease, now: float) -> None:
+        """Hear that what was asked for last was written, and how the server holds it."""
+        self._lease = lease
+        self._record_changed_at = now
+        self._conflicts = 0
+        deadline = self._asked_at + self.settings.renew_deadline_seconds
+        if self.standing is Standing.LEADING and now >= self.leading_until:
+            self._lose("the renewal came after the renew deadline")
+        elif now < deadline:
+            self.standing = Standing.LEADING
+            self._renewed_at = self._asked_at
+            self._not_before = now + self.settings.retry_seconds
+        # Otherwise it took too long to begin to lead on; the record is ours, write it once more.
+
+    def note_failed(self, error: ApiError, now: float) -> None:
+        """Hear that what was asked for last failed, or that its answer was lost."""
+        self._writes_next = False
+        if isinstance(error, Conflict) and not self._conflicts:
+            self._conflicts += 1
+            return  # somebody wrote in between, perhaps ourselves in a lost answer: look at once
+        self._retry(now)
+        if isinstance(error, Throttled):
+            self._not_before = max(self._not_before, now + error.retry_after_seconds)
+
+    def released(self, seen: Lease, wall: datetime) -> Lease | None:
+        """Return *seen* with nobody in it, or None where it is not ours to give up."""
+        if seen.spec.holder_identity != self.settings.identity:
+            return None
+        stamp = micro_time(wall)
+        record = msgspec.structs.replace(
+            seen.spec,
+            holder_identity="",
+            lease_duration_seconds=_RELEASED_SECONDS,
+            acquire_time=stamp,
+            renew_time=stamp,
+        )
+        return msgspec.structs.replace(seen, spec=record)
+
+    def _may_take(self, now: float) -> bool:
+        return self.holder in {"", self.settings.identity} or now >= self._expires_at()
+
+    def _expires_at(self) -> float:
+        assert self._lease is not None
+        # A record without a duration gets ours, not client-go's zero: nobody's lease is that short.
+        seconds = self._lease.spec.lease_duration_seconds or self.settings.lease_seconds
+        return self._record_changed_at + seconds
+
+    def _write(self, wall: datetime) -> Create | Replace:
+        record = self._record(micro_time(wall))
+        if self._lease is None:
+            meta: dict[str, object] = {
+                "namespace": self.settings.namespace,
+                "name": self.settings.name,
+            }
+            return Create(Lease(metadata=meta, spec=record), self._patience())
+        return Replace(msgspec.structs.replace(self._lease, spec=record), self._patience())
+
+    def _record(self, stamp: str) -> LeaseRecord:
+        seen = self._lease.spec if self._lease else None
+        transitions = (seen.lease_transitions or 0) if seen else 0
+        ours = self.holder == self.settings.identity
+        return LeaseRecord(
+            holder_identity=self.settings.identity,
+            lease_duration_seconds=self.settings.lease_seconds,
+            acquire_time=(seen.acquire_time or stamp) if seen and ours else stamp,
+            renew_time=stamp,
+            lease_transitions=transitions if ours or seen is None else transitions + 1,
+        )
+
+    def _patience(self) -> float:
+        """How long the next request may take: no answer counts after the renew deadline."""
+        if self.standing is not Standing.LEADING:
+            return self.settings.request_seconds
+        return min(self.settings.request_seconds, self.leading_until - self._asked_at)
+
+    def _retry(self, now: float) -> None:
+        self._conflicts = 0
+        seconds = self.settings.retry_seconds
+        if self.standing is Standing.STANDBY:
+            # Standbys must not all write at one moment.
+            self._not_before = now + seconds * (1 + JITTER * self._rng.random())
+        else:
+            # A leader whose request hung has waited already: its deadline is near.
+            self._not_before = max(now, self._asked_at + seconds)
+
+    def _lose(self, why: str) -> None:
+        self.standing = Standing.LOST
+        self.why_lost = why
+
+
+def micro_time(wall: datetime) -> str:
+    """Return *wall* as Kubernetes' MicroTime."""
+    return f"{wall.astimezone(UTC):%Y-%m-%dT%H:%M:%S.%f}Z"

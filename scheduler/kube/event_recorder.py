@@ -1,0 +1,427 @@
+"""Delivers events in the background, without ever getting in a bind's way.
+
+Recording appends to a bounded queue and returns; when the queue is full the event is dropped and
+counted. A few workers deliver to events.k8s.io/v1 under a rate limit of their own.
+
+Repeated events form a *series*: one object that carries a count. The first repeat is written at
+once, later ones are counted in memory and written every half hour, or when the series has been idle
+for six minutes, which also ends it (as in client-go ``tools/events``). What makes two events one:
+
+* kube-scheduler compares the pod's resourceVersion and not the note. A note that changed while the
+  pod did not is then lost in a series that keeps showing the old note, and a pod whose status is
+  patched begins a new series for the very same note.
+* Here it is the other way round: the note counts, the resourceVersion does not. Then ``kubectl
+  describe`` shows every reason that was given, and how recently, and fewer objects are written.
+"""
+
+import asyncio
+import random
+import re
+import time
+import uuid
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from enum import Enum, StrEnum
+from typing import Final, Protocol
+
+import msgspec
+
+from scheduler.errors import ApiError, Conflict, NotFound, Throttled, Unauthorized, Unreachable
+from scheduler.kube.events import Event, EventType, Reference, clip, truncate_note
+from scheduler.kube.requests import STRATEGIC_MERGE_PATCH, Requests
+from scheduler.model.meta import Struct
+
+INSTANCE_BYTES_MAXIMUM: Final = 128
+_NAME_MAXIMUM: Final = 253
+_LABEL: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_DNS_SUBDOMAIN: Final = re.compile(rf"{_LABEL}(\.{_LABEL})*")
+
+
+class DropReason(StrEnum):
+    """Why an event was never written."""
+
+    QUEUE_FULL = "queue_full"
+    REFUSED = "refused"
+    UNDELIVERED = "undelivered"
+    SHUT_DOWN = "shut_down"
+
+
+class EventObserver:
+    """Hears how delivery fares; every method may be left silent."""
+
+    def delivered(self) -> None:
+        """Hear that an event or a count was written."""
+
+    def dropped(self, reason: DropReason) -> None:
+        """Hear that an event or a count will not be written."""
+
+
+class Limiter(Protocol):
+    """Says when the next request may leave."""
+
+    async def acquire(self) -> None:
+        """Wait for one's turn."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class EventPacing:
+    """Bounds of memory, patience and concurrency; idle and refresh times are client-go's."""
+
+    queued_maximum: int = 1000
+    series_maximum: int = 4096
+    workers: int = 8
+    attempts_maximum: int = 12
+    backoff_seconds_initial: float = 0.5
+    backoff_seconds_maximum: float = 10.0
+    idle_seconds: float = 360.0
+    refresh_seconds: float = 1800.0
+    sweep_seconds: float = 30.0
+    wall_nanoseconds: Callable[[], int] = time.time_ns
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    rng: random.Random = field(default_factory=random.Random)
+
+    def backoff_seconds(self, attempt: int) -> float:
+        """Return the wait after failure number *attempt* in a row."""
+        exponential = self.backoff_seconds_initial * 2.0**attempt
+        return min(exponential, self.backoff_seconds_maximum) * self.rng.uniform(1.0, 1.25)
+
+
+DEFAULT_PACING: Final = EventPacing()
+UNOBSERVED: Final = EventObserver()
+
+
+class EventRecorder:
+    """Records events from the loop and delivers them in the background.
+
+    Args:
+        requests: Where events are written; give it a connection of its own rate limit.
+        host: This process's host name, part of ``reportingInstance``.
+        limiter: The rate limit of events.
+    """
+
+    def __init__(
+        self,
+        requests: Requests,
+        *,
+        host: str,
+        limiter: Limiter,
+        pacing: EventPacing = DEFAULT_PACING,
+        observer: EventObserver = UNOBSERVED,
+    ) -> None:
+        self._requests = requests
+        self._host = host
+        self._limiter = limiter
+        self._pacing = pacing
+        self._observer = observer
+        self._queue: asyncio.Queue[_Series] = asyncio.Queue(pacing.queued_maximum)
+        self._series: OrderedDict[tuple[object, ...], _Series] = OrderedDict()
+        self._closed = asyncio.Event()
+        self._closing = False
+        self._last_nanoseconds = 0
+
+    @property
+    def backlog(self) -> int:
+        """How many deliveries wait."""
+        return self._queue.qsize()
+
+    def record(self, event: Event) -> None:
+        """Take *event* for delivery, or drop and count it; never waits."""
+        now = self._next_nanoseconds()
+        if (note := truncate_note(event.note)) is not event.note:
+            event = replace(event, note=note)
+        known = self._series.get(event.key) if event.repeats else None
+        if known is None:
+            self._begin(event, now)
+        else:
+            self._repeat(known, event, now)
+
+    async def run(self) -> None:
+        """Deliver until closed."""
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(self._work()) for _ in range(self._pacing.workers)]
+            tasks.append(group.create_task(self._sweep_regularly()))
+            await self._closed.wait()
+            for task in tasks:
+                task.cancel()
+
+    async def close(self, timeout_seconds: float) -> None:
+        """Take no more, write what *timeout_seconds* allow, and end ``run``."""
+        for series in self._series.values():
+            if series.behind:
+                self._enqueue(series)
+        self._closing = True
+        try:
+            await asyncio.wait_for(self._queue.join(), timeout_seconds)
+        except TimeoutError:
+            self._drop_backlog()
+        self._closed.set()
+
+    def sweep(self) -> None:
+        """Write counts that are due, and forget series that went idle."""
+        now = self._pacing.wall_nanoseconds()
+        for key, series in list(self._series.items()):
+            idle = _seconds(now - series.observed_nanoseconds) >= self._pacing.idle_seconds
+            stale = _seconds(now - series.written_nanoseconds) >= self._pacing.refresh_seconds
+            written = not (series.behind and (idle or stale)) or self._enqueue(series)
+            if idle and written:
+                del self._series[key]
+
+    def _begin(self, event: Event, now: int) -> None:
+        series = _Series(event, self._host, now)
+        if not self._enqueue(series):
+            self._note_refused()
+        elif event.repeats:
+            self._series[event.key] = series
+            if len(self._series) > self._pacing.series_maximum:
+                self._forget_oldest()
+
+    def _repeat(self, series: "_Series", event: Event, now: int) -> None:
+        series.repeat(now)
+        self._series.move_to_end(event.key)
+        if series.count == 2:
+            self._enqueue(series)
+
+    def _forget_oldest(self) -> None:
+        """End the series that was idle longest: a further repeat begins a new one."""
+        _, series = self._series.popitem(last=False)
+        if series.behind and not self._enqueue(series):
+            self._note_refused()
+
+    def _forget_unwritten(self, series: "_Series") -> None:
+        """Let the next repeat of what never got through begin anew."""
+        key = series.event.key
+        if not series.written and self._series.get(key) is series:
+            del self._series[key]
+
+    def _enqueue(self, series: "_Series") -> bool:
+        """Put *series* in line, once; tell whether it is there."""
+        if not series.queued and not self._closing and not self._queue.full():
+            self._queue.put_nowait(series)
+            series.queued = True
+        return series.queued
+
+    def _note_refused(self) -> None:
+        reason = DropReason.SHUT_DOWN if self._closing else DropReason.QUEUE_FULL
+        self._observer.dropped(reason)
+
+    def _drop_backlog(self) -> None:
+        while not self._queue.empty():
+            self._queue.get_nowait()
+            self._observer.dropped(DropReason.SHUT_DOWN)
+
+    def _next_nanoseconds(self) -> int:
+        """Return the wall clock, made to rise: it makes the names of events differ."""
+        self._last_nanoseconds = max(self._last_nanoseconds + 1, self._pacing.wall_nanoseconds())
+        return self._last_nanoseconds
+
+    async def _sweep_regularly(self) -> None:
+        while True:
+            await self._pacing.sleep(self._pacing.sweep_seconds)
+            self.sweep()
+
+    async def _work(self) -> None:
+        while True:
+            series = await self._queue.get()
+            try:
+                await self._bring_up_to_date(series)
+            except asyncio.CancelledError:
+                self._observer.dropped(DropReason.SHUT_DOWN)
+                raise
+            finally:
+                series.queued = False
+                self._queue.task_done()
+
+    async def _bring_up_to_date(self, series: "_Series") -> None:
+        """Write *series*; once more where its first repeat came while it was being created."""
+        drop = await self._write(series)
+        if drop is None and series.written == 1 and series.behind:
+            drop = await self._write(series)
+        if drop is not None:
+            self._observer.dropped(drop)
+            self._forget_unwritten(series)
+
+    async def _write(self, series: "_Series") -> DropReason | None:
+        """Try until the server has taken it or it is plain that it will not."""
+        for attempt in range(self._pacing.attempts_maximum):
+            await self._limiter.acquire()
+            count = series.count
+            try:
+                await self._send(series)
+            except ApiError as error:
+                match judge_failure(error, creating=not series.written):
+                    case DropReason() as drop:
+                        return drop
+                    case Remedy.BELIEVE:
+                        count = 1
+                    case Remedy.CREATE:
+                        series.written = 0
+                        continue
+                    case Remedy.REPEAT:
+                        await self._pacing.sleep(self._patience(error, attempt))
+                        continue
+            self._note_written(series, count)
+            return None
+        return DropReason.UNDELIVERED
+
+    def _patience(self, error: ApiError, attempt: int) -> float:
+        if isinstance(error, Throttled):
+            return error.retry_after_seconds
+        return self._pacing.backoff_seconds(attempt)
+
+    def _note_written(self, series: "_Series", count: int) -> None:
+        series.written = count
+        series.written_nanoseconds = self._pacing.wall_nanoseconds()
+        self._observer.delivered()
+
+    async def _send(self, series: "_Series") -> None:
+        path = f"/apis/events.k8s.io/v1/namespaces/{series.namespace}/events"
+        if series.written:
+            patch = series.patch_body()
+            await self._requests.patch(f"{path}/{series.name}", patch, STRATEGIC_MERGE_PATCH)
+        else:
+            await self._requests.post(path, series.create_body())
+
+
+class Remedy(Enum):
+    """What to do about an event that was not taken."""
+
+    REPEAT = "repeat"
+    CREATE = "create"
+    BELIEVE = "believe"
+
+
+def judge_failure(error: ApiError, *, creating: bool) -> Remedy | DropReason:
+    """Return what to do after *error*; it differs for creating and for patching a count."""
+    match error:
+        case Unreachable() | Throttled() | Unauthorized():
+            return Remedy.REPEAT
+        case Conflict():
+            # The name holds our clock's nanoseconds: it exists because an answer was lost.
+            return Remedy.BELIEVE if creating else Remedy.REPEAT
+        case NotFound() if not creating:
+            return Remedy.CREATE  # events live for an hour, unless somebody deletes them
+        case _:
+            return DropReason.REFUSED  # malformed, not permitted, or the namespace is going
+
+
+class _Meta(Struct, frozen=True):
+    name: str
+    namespace: str
+
+
+class _Repeats(Struct, frozen=True):
+    count: int
+    last_observed_time: str
+
+
+class _EventObject(Struct, frozen=True, omit_defaults=True):
+    metadata: _Meta
+    event_time: str
+    reporting_controller: str
+    reporting_instance: str
+    action: str
+    reason: str
+    regarding: Reference
+    note: str
+    type: EventType
+    related: Reference | None = None
+    series: _Repeats | None = None
+
+
+class _RepeatsPatch(Struct, frozen=True):
+    series: _Repeats
+
+
+_encode = msgspec.json.Encoder().encode
+
+
+class _Series:
+    """One event object: how often it was told, and what the server knows of that.
+
+    *count* is how often it was told, *written* how often the server thinks so; 0 is not at all.
+    """
+
+    __slots__ = (
+        "began_nanoseconds",
+        "count",
+        "event",
+        "host",
+        "name",
+        "observed_nanoseconds",
+        "queued",
+        "written",
+        "written_nanoseconds",
+    )
+
+    def __init__(self, event: Event, host: str, now: int) -> None:
+        self.event = event
+        self.host = host
+        self.name = event_name(event.regarding.name, now)
+        self.began_nanoseconds = self.observed_nanoseconds = now
+        self.written_nanoseconds = 0
+        self.count = 1
+        self.written = 0
+        self.queued = False
+
+    @property
+    def namespace(self) -> str:
+        """Where the event lives."""
+        return self.event.regarding.namespace or "default"
+
+    @property
+    def behind(self) -> bool:
+        """Whether the server has yet to hear of a repeat."""
+        return self.written < self.count
+
+    def repeat(self, now: int) -> None:
+        """Count the same event again."""
+        self.count += 1
+        self.observed_nanoseconds = now
+
+    def create_body(self) -> bytes:
+        """Return the event as JSON, with its count where it was repeated already."""
+        event = self.event
+        return _encode(
+            _EventObject(
+                metadata=_Meta(name=self.name, namespace=self.namespace),
+                event_time=micro_time(self.began_nanoseconds),
+                reporting_controller=event.controller,
+                reporting_instance=clip(f"{event.controller}-{self.host}", INSTANCE_BYTES_MAXIMUM),
+                action=event.action,
+                reason=event.reason,
+                regarding=event.regarding,
+                note=event.note,
+                type=event.type,
+                related=event.related,
+                series=self._repeats() if self.count > 1 else None,
+            )
+        )
+
+    def patch_body(self) -> bytes:
+        """Return the count as a patch."""
+        return _encode(_RepeatsPatch(series=self._repeats()))
+
+    def _repeats(self) -> _Repeats:
+        seen = micro_time(self.observed_nanoseconds)
+        return _Repeats(count=self.count, last_observed_time=seen)
+
+
+def event_name(regarding: str, nanoseconds: int) -> str:
+    """Return the name of an event about *regarding*; a UUID where the usual one is not allowed."""
+    name = f"{regarding}.{nanoseconds:x}"
+    allowed = len(name) <= _NAME_MAXIMUM and _DNS_SUBDOMAIN.fullmatch(name)
+    return name if allowed else str(uuid.uuid4())
+
+
+def micro_time(nanoseconds: int) -> str:
+    """Return Unix *nanoseconds* as RFC 3339 with microseconds, as Kubernetes' MicroTime."""
+    seconds, rest = divmod(nanoseconds, 1_000_000_000)
+    whole = datetime.fromtimestamp(seconds, UTC)
+    return f"{whole:%Y-%m-%dT%H:%M:%S}.{rest // 1000:06d}Z"
+
+
+def _seconds(nanoseconds: int) -> float:
+    return nanoseconds / 1e9
