@@ -29,7 +29,8 @@ from scheduler.errors import (
     Unauthorized,
     Unreachable,
 )
-from scheduler.kube.credentials import Access, Credentials
+from scheduler.kube.access import Access
+from scheduler.kube.credentials import Credentials
 from scheduler.kube.rate_limit import RateLimiter
 
 JSON: Final = "application/json"

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from scheduler.kube.access import Access
 from scheduler.kube.client import ApiClient
-from scheduler.kube.credentials import Access, Credentials
+from scheduler.kube.credentials import Credentials
 from scheduler.kube.rate_limit import RateLimiter
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]

@@ -13,8 +13,9 @@ from scheduler.errors import (
     Unauthorized,
     Unreachable,
 )
+from scheduler.kube.access import Access
 from scheduler.kube.client import MERGE_PATCH, ApiClient
-from scheduler.kube.credentials import Access, Credentials
+from scheduler.kube.credentials import Credentials
 from scheduler.kube.rate_limit import RateLimiter
 
 

@@ -14,15 +14,15 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from scheduler.errors import ConfigurationError, Unreachable
+from scheduler.kube.access import Access
 from scheduler.kube.client import ApiClient
 from scheduler.kube.credentials import (
-    Access,
     Credentials,
-    KubeconfigSource,
     ServiceAccountSource,
     load_credentials,
-    spared,
 )
+from scheduler.kube.kubeconfig import KubeconfigSource
+from scheduler.kube.proxies import spared
 from scheduler.kube.rate_limit import RateLimiter
 
 

@@ -5,8 +5,9 @@ from itertools import pairwise
 
 import pytest
 
+from scheduler.kube.access import Access
 from scheduler.kube.client import ApiClient
-from scheduler.kube.credentials import Access, Credentials
+from scheduler.kube.credentials import Credentials
 from scheduler.kube.rate_limit import RateLimiter
 from scheduler.kube.reflector import Patience, Reflector
 from scheduler.kube.watched import NODES, PODS, SERVICES

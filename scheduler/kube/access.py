@@ -1,0 +1,86 @@
+"""How a request reaches the API server: the address, who we are, and what we trust."""
+
+import math
+import ssl
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Final
+
+from yarl import URL
+
+from scheduler.errors import ConfigurationError
+
+# Kubelets rewrite tokens and certificates in place; the official client re-reads them at this pace,
+# too.
+REREAD_SECONDS: Final = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """How to reach the API server, and what to show it there, at one moment.
+
+    Args:
+        server: ``https://host:port``, perhaps with a path, without a slash at the end.
+        authorization: The value of the Authorization header; empty for none.
+        tls: Whom to trust and which client certificate to show; True for plain HTTP, where it means
+            nothing.
+        server_hostname: The name that the server's certificate must bear, where it is not the
+            host's.
+        proxy: The proxy to ask for a tunnel.
+        proxy_headers: What to show that proxy.
+        fresh_seconds: After this time the sources want to be read again.
+    """
+
+    server: str
+    authorization: str = field(default="", repr=False)
+    tls: ssl.SSLContext | bool = True
+    server_hostname: str | None = None
+    proxy: URL | None = None
+    proxy_headers: Mapping[str, str] | None = field(default=None, repr=False)
+    fresh_seconds: float = math.inf
+
+
+Source = Callable[[bool], Access]
+"""Reads files, may run a plugin, and blocks meanwhile; told whether its last answer was refused."""
+
+
+def official_module(module: str) -> Any:
+    """Import *module* of the official client: late, since it takes a third of a second."""
+    return import_module(f"kubernetes.{module}")
+
+
+def server_url(text: str, name: str) -> str:
+    """Check an API server's address; a bare host means HTTPS."""
+    server = text.rstrip("/")
+    if server and "://" not in server:
+        server = f"https://{server}"
+    try:
+        url = URL(server)
+        good = url.scheme in {"http", "https"} and bool(url.host) and url.port is not None
+    except ValueError:
+        good = False
+    if not good:
+        raise ConfigurationError(
+            f"{name}: {text!r} is not the address of an API server, such as https://10.0.0.1:6443"
+        )
+    return server
+
+
+def bearer(token: str, name: str) -> str:
+    """Return the header for *token*, unless it could not stand in one."""
+    if not token.isascii() or not token.isprintable():
+        raise ConfigurationError(f"{name}: this is no token: it is not one line of plain text")
+    return f"Bearer {token}"
+
+
+def read_file(path: Path, name: str) -> str:
+    """Read a small text file whose path the operator wrote as *name*."""
+    try:
+        text = path.expanduser().read_text().strip()
+    except (OSError, UnicodeDecodeError) as problem:
+        raise ConfigurationError(f"{name}: {path} cannot be read: {problem}") from problem
+    if not text:
+        raise ConfigurationError(f"{name}: {path} is empty")
+    return text
