@@ -25,7 +25,10 @@ LABELS = [
     Requirement("zone", EXISTS),
     Requirement("zone", NOT_IN, frozenset({"z1"})),
 ]
-PORTS = [HostPort(ip="0.0.0.0", protocol="TCP", port=80), HostPort(ip="::", protocol="TCP", port=80)]
+PORTS = [
+    HostPort(ip="0.0.0.0", protocol="TCP", port=80),
+    HostPort(ip="::", protocol="TCP", port=80),
+]
 
 
 def answers(nodes: NodeTable) -> dict[str, dict[str, object]]:
@@ -80,8 +83,7 @@ class CacheMachine(RuleBasedStateMachine):
         node = make_node(
             name,
             uid=uid,
-            allocatable=f"{cpu} cpu, 4Gi, 10 pods"
-            + (f", {gpu} example.com/gpu" if gpu else ""),
+            allocatable=f"{cpu} cpu, 4Gi, 10 pods" + (f", {gpu} example.com/gpu" if gpu else ""),
             labels=f"zone={zone}" if zone else "",
             taints=taints,
             unschedulable=cordoned,
