@@ -1,7 +1,8 @@
 """Whatever is told and assumed, in whatever order: the columns say what a fresh start would say."""
 
 import numpy as np
-from hypothesis import settings, strategies as st
+from hypothesis import settings
+from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from scheduler.cache.cluster_cache import ClusterCache
