@@ -60,6 +60,6 @@ def _load(folder, target):
 
 def test_every_example_folder_is_a_package_with_a_readme():
     for folder in (path for path in EXAMPLES.iterdir() if path.is_dir()):
-        if folder.name != "__pycache__":
+        if not folder.name.startswith((".", "__")):  # caches of tools
             assert (folder / "pyproject.toml").is_file(), folder
             assert (folder / "README.md").is_file(), folder
