@@ -88,12 +88,12 @@ class _Planned:
 
 @dataclass(slots=True, eq=False)
 class _Watch:
-    """What one reflector has told, and what it has yet to tell."""
+    """What one reflector has told. It is silent until it has listed, and while it is broken."""
 
     resource: Resource
     decoder: Decoder[Any]
     told: dict[str, KubeObject] = field(default_factory=dict)
-    broken: bool = False
+    silent: bool = True
     due: float = 0.0
 
 
@@ -197,7 +197,7 @@ class SimulatedApi:
         Also mends a watch that was broken.
         """
         watch = self._watches[resource]
-        watch.broken = False
+        watch.silent = False
         there = {
             path: document
             for path, document in self.documents.items()
@@ -211,7 +211,7 @@ class SimulatedApi:
 
     def break_watch(self, resource: Resource) -> None:
         """Tell nothing more about *resource* until it is listed again."""
-        self._watches[resource].broken = True
+        self._watches[resource].silent = True
 
     # Faults.
 
@@ -388,7 +388,7 @@ class SimulatedApi:
 
     def _tell(self, path: str, old: Document | None, new: Document | None) -> None:
         for watch in self._watches.values():
-            if watch.broken:
+            if watch.silent:
                 continue
             if new is not None and self._selects(watch, path, new):
                 self._put(watch, path, new)
