@@ -73,6 +73,7 @@ from scheduler.framework.rejection import (
 )
 from scheduler.model.fact import Resource
 from scheduler.model.node import Node
+from scheduler.model.objects import CustomObject
 from scheduler.model.pod import Pod
 from scheduler.model.selectors import Requirement, Selector
 from scheduler.model.taints import Taint, Toleration
@@ -83,6 +84,7 @@ from scheduler.version import __version__
 __all__ = [  # noqa: RUF022 - by purpose, so that a reader finds what goes together
     # What a plugin is given.
     "NO_DOMAIN",
+    "CustomObject",
     "DomainCounts",
     "Node",
     "NodeTable",

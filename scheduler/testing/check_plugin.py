@@ -32,7 +32,7 @@ from scheduler.framework.rejection import (
     Skip,
     Wait,
 )
-from scheduler.model.fact import Resource
+from scheduler.kube.watched import is_known
 from scheduler.model.node import Node
 from scheduler.model.pod import Pod
 from scheduler.snapshot.node_table import NodeTable
@@ -54,7 +54,6 @@ _METHODS: Final = (
 _BESIDES: Final = frozenset({"normalize", "unreserve"})
 """Methods that make no extension point by themselves."""
 
-_ON_DEMAND: Final = frozenset({"node.annotations", "pod.annotations", *Resource})
 
 Reasons = frozenset[tuple[str, bool]]
 """Why a node cannot take a pod: reasons, and whether evicting pods could help."""
@@ -132,8 +131,8 @@ class _Examination:
             if iscoroutinefunction(found) or isasyncgenfunction(found):
                 self._fail(f"{method} is async; plugins decide in plain functions")
         for need in getattr(self._plugin, "needs", ()):
-            if need not in _ON_DEMAND:
-                self._fail(f"needs names {need!r}; there is {', '.join(sorted(_ON_DEMAND))}")
+            if not is_known(need):
+                self._fail(f"needs names {need!r}, which nobody knows")
         for requeue in getattr(self._plugin, "requeue_on", None) or ():
             if not isinstance(requeue, Requeue):
                 self._fail(f"requeue_on holds {requeue!r}, not a Requeue")

@@ -63,7 +63,7 @@ GOOD = {
     "a label": filtering(
         lambda _, nodes: Rejection(nodes.labelled("a", "b"), "node(s) had a", resolvable=False),
         node_local=True,
-        needs=("node.annotations", "Service"),
+        needs=("node.annotations", "Service", "nodemetrics.v1beta1.metrics.k8s.io"),
     ),
     "resolvable here and there": filtering(
         lambda _, nodes: Rejection(nodes.unschedulable, "no", resolvable=nodes.pod_count > 0)
@@ -226,7 +226,7 @@ BAD = {
         ),
         "unreserve raised KeyError",
     ),
-    "unknown need": (filtering(needs=("Unicorn",)), "needs names 'Unicorn'; there is Failed"),
+    "unknown need": (filtering(needs=("Unicorn",)), "needs names 'Unicorn', which nobody knows"),
     "no requeue": (filtering(requeue_on=("Node",)), "requeue_on holds 'Node', not a Requeue"),
     "hint without an object": (
         _one_hint(lambda pod, change: change.new.name == "a"),

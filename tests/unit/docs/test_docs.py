@@ -1,0 +1,234 @@
+"""What the documents say is so: each claim that can be looked up is looked up."""
+
+import ast
+import re
+from pathlib import Path
+
+import msgspec
+import pytest
+import yaml
+
+from scheduler.cli.run import run as run_command
+from scheduler.config import document, plugin_args
+from scheduler.config.configuration import read
+from scheduler.config.default_plugins import missing_among
+from scheduler.framework.registry import Registry
+from scheduler.observe import event_names, families
+from scheduler.plugins import IN_TREE
+from scheduler.queue.place import TRANSITIONS
+
+ROOT = Path(__file__).parents[3]
+PAGES = sorted(
+    path for path in (*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/*/*.md"))
+)
+ROOMS = sorted(
+    path.parent.name for path in ROOT.glob("scheduler/*/__init__.py") if path.parent.name != "crds"
+)
+
+
+def _read(name):
+    return (ROOT / name).read_text()
+
+
+def _section(page, heading):
+    _, _, rest = page.partition(f"\n## {heading}\n")
+    return rest.partition("\n## ")[0]
+
+
+def _blocks(page, language):
+    return re.findall(rf"^```{language}\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+
+
+def _words(text):
+    return " ".join(text.replace("``", "`").split())
+
+
+def _docstring(path):
+    return ast.get_docstring(ast.parse((ROOT / path).read_text()))
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_the_door_of_a_room_reads_the_same_in_the_architecture(room):
+    page = _words(_read("docs/architecture.md"))
+
+    assert f"### scheduler.{room} " in page
+    for paragraph in _docstring(f"scheduler/{room}/__init__.py").split("\n\n"):
+        assert _words(paragraph) in page, f"docs/architecture.md tells of {room} in other words"
+
+
+def test_the_architecture_draws_the_queue_as_its_table():
+    page = _read("docs/architecture.md")
+    drawn = set(
+        re.findall(r"^\| (.+) \| (.+) \| (.+) \|$", _section(page, "State machines"), re.MULTILINE)
+    )
+    for (place, cause), places in TRANSITIONS.items():
+        row = next(
+            to for came, why, to in drawn if (came, why) == (place.value if place else "—", cause)
+        )
+        assert set(row.split(", ")) == {to.value if to else "—" for to in places}
+
+
+@pytest.mark.parametrize("module", ["cache/cluster_cache", "kube/reflector", "kube/election"])
+def test_the_architecture_draws_other_state_machines_as_their_modules_do(module):
+    page = _words(_read("docs/architecture.md"))
+    table = _docstring(f"scheduler/{module}.py").split("\n=")[1:]
+    lines = [line for part in table for line in part.splitlines()[1:] if "  " in line.strip()]
+
+    assert lines
+    for line in lines:
+        assert _words(" | ".join(re.split(r" {2,}", line.strip()))) in page, line
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text()):
+        if "://" in target:
+            continue
+        path, _, anchor = target.partition("#")
+        found = page.parent / path if path else page
+        assert found.exists(), target
+        if anchor:
+            headings = re.findall(r"^#+ (.+)$", found.read_text(), re.MULTILINE)
+            assert anchor in {re.sub(r"[^\w -]", "", h.lower()).replace(" ", "-") for h in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_commands_exist(page):
+    targets = set(re.findall(r"^([a-z]+):.*## ", _read("Makefile"), re.MULTILINE))
+    text = page.read_text()
+
+    assert set(re.findall(r"`make ([a-z]+)`", text)) <= targets
+    assert set(re.findall(r"^\$ make ([a-z]+)", text, re.MULTILINE)) <= targets
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_documents_that_are_shown_can_be_read(page):
+    """Every YAML block parses; every configuration is one that the scheduler accepts."""
+    registry = Registry(IN_TREE).also({"PreferSpot": _Scores, "AvoidDraining": _Filters})
+    for block in _blocks(page.read_text(), "yaml"):
+        documents = list(yaml.safe_load_all(block))
+        if documents[0].get("kind") == "KubeSchedulerConfiguration":
+            read(block).resolve(registry.available)
+
+
+class _Scores:
+    def score(self): ...
+
+
+class _Filters:
+    def filter(self): ...
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_python_that_is_shown_is_python_and_the_plugin_is_the_example(page):
+    example = _read("examples/01-score-plugin/prefer_spot.py")
+    for block in _blocks(page.read_text(), "python"):
+        compile(block, str(page), "exec")
+        if "class PreferSpot" in block:
+            assert block == example
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/plugins.md"])
+def test_the_plugin_in_ten_lines_is_shown(page):
+    example = _read("examples/01-score-plugin/prefer_spot.py")
+
+    assert example in _blocks(_read(page), "python")
+    assert len(example.splitlines()) == 10
+
+
+def test_tests_that_hold_a_difference_exist():
+    named = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", _read("docs/semantics.md"))
+
+    assert len(named) > 15
+    for path, name in named:
+        assert re.search(rf"^(async )?def {name}\(", _read(path), re.MULTILINE), f"{path}::{name}"
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/semantics.md"])
+def test_what_is_not_there_yet_is_named_and_nothing_else(page):
+    missing = set(missing_among(Registry(IN_TREE).available))
+    section = _section(_read(page), "Not there yet")
+
+    assert {name for name in missing if name in section} == missing
+    assert not [name for name in IN_TREE if name in section]
+
+
+def test_every_plugin_has_its_row():
+    rows = re.findall(
+        r"^\| (\w+) \|", _section(_read("docs/semantics.md"), "Plugins"), re.MULTILINE
+    )
+
+    assert sorted(set(rows) - {"Plugin"}) == sorted(IN_TREE)
+
+
+def test_every_flag_is_listed():
+    page = _section(_read("docs/operations.md"), "Flags")
+    flags = {flag for option in run_command.params for flag in option.opts}
+
+    assert set(re.findall(r"`(--[a-z-]+)`", page)) == flags
+
+
+def test_every_log_event_that_is_written_is_explained():
+    """Names that nobody writes yet are kept for what comes; they need no explanation."""
+    page = _section(_read("docs/operations.md"), "Log events")
+    listed = set(re.findall(r"^\|(.+?)\|", page, re.MULTILINE))
+    explained = {name for cell in listed for name in re.findall(r"`([a-z_.]+)`", cell)}
+    names = {
+        name: value
+        for name, value in vars(event_names).items()
+        if name.isupper() and isinstance(value, str)
+    }
+    sources = "".join(path.read_text() for path in ROOT.glob("scheduler/**/*.py"))
+    written = {value for name, value in names.items() if f"event_names.{name}" in sources}
+
+    assert written <= explained, f"explain {written - explained} in docs/operations.md"
+    assert explained <= set(names.values())
+
+
+def test_every_metric_is_listed():
+    page = _section(_read("docs/operations.md"), "Metrics")
+    rows = re.findall(r"^\| `(\w+)` \| (\w+) \| (.+?) \|", page, re.MULTILINE)
+
+    assert {name: (kind, tuple(re.findall(r"`(\w+)`", labels))) for name, kind, labels in rows} == {
+        family.name: (family.kind, family.labels) for family in families.FAMILIES
+    }
+
+
+def test_permissions_are_those_that_integration_tests_run_with():
+    (block,) = _blocks(_section(_read("docs/operations.md"), "Permissions"), "yaml")
+
+    assert block == _read("tests/integration/rbac.yaml")
+
+
+def test_every_field_of_the_configuration_is_told():
+    page = _read("docs/configuration.md")
+    structs = [
+        document.KubeSchedulerConfiguration,
+        document.LeaderElection,
+        document.ClientConnection,
+        document.Profile,
+        document.Plugins,
+        document.Extender,
+        *plugin_args.TYPED.values(),
+    ]
+    for struct in structs:
+        for field in msgspec.structs.fields(struct):
+            assert f"`{field.encode_name}`" in page, f"{struct.__name__}.{field.encode_name}"
+
+
+def test_decisions_are_numbered_and_half_a_page():
+    pages = sorted(path.name for path in (ROOT / "docs/decisions").glob("*.md"))
+
+    assert [int(name[:4]) for name in pages] == list(range(1, len(pages) + 1))
+    for name in pages:
+        text = _read(f"docs/decisions/{name}")
+        assert len(text.splitlines()) < 40
+        for part in ("What hurt.", "What we chose.", "What we gave up.", "When to look again."):
+            assert f"**{part}**" in text, name
+
+
+def test_rooms_are_all_drawn():
+    """The picture in the architecture names every room of the package."""
+    (picture, *_) = _blocks(_read("docs/architecture.md"), "")
+
+    assert [room for room in ROOMS if room != "testing" and room not in picture] == []
