@@ -7,6 +7,7 @@ from typing import Final
 import msgspec
 
 from scheduler.model.affinity import Affinity, TopologySpreadConstraint
+from scheduler.model.affinity_terms import PodTerms, read_terms
 from scheduler.model.meta import Condition, ObjectMeta, PodKey, PodUid, Raw, Struct
 from scheduler.model.resources import (
     CPU,
@@ -187,6 +188,11 @@ class Pod(Struct, Raw, frozen=True, dict=True, gc=True):
         (``noderesources/fit.go``).
         """
         return self._sum(_SCORED)
+
+    @cached_property
+    def affinity_terms(self) -> PodTerms:
+        """The pods it wants to be near to or apart from."""
+        return read_terms(self.spec.affinity, self.metadata.namespace)
 
     @cached_property
     def host_ports(self) -> tuple[HostPort, ...]:

@@ -12,6 +12,7 @@ from typing import Final
 
 from scheduler.plugins.default_binder import DefaultBinder
 from scheduler.plugins.image_locality import ImageLocality
+from scheduler.plugins.inter_pod_affinity import InterPodAffinity
 from scheduler.plugins.node_affinity import NodeAffinity
 from scheduler.plugins.node_name import NodeName
 from scheduler.plugins.node_ports import NodePorts
@@ -36,6 +37,7 @@ IN_TREE: Final[Mapping[str, type]] = MappingProxyType(
             NodePorts,
             NodeResourcesFit,
             PodTopologySpread,
+            InterPodAffinity,
             NodeResourcesBalancedAllocation,
             ImageLocality,
             DefaultBinder,

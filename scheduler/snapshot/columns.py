@@ -6,10 +6,12 @@ from hashlib import blake2b
 
 import numpy as np
 
+from scheduler.model.affinity_terms import Bond
 from scheduler.model.node import Node
 from scheduler.model.pod import HostPort, Pod
 from scheduler.model.resources import CPU, MEMORY
 from scheduler.model.taints import Taint
+from scheduler.snapshot.affinity_terms import TermIndex
 from scheduler.snapshot.labels import LabelIndex
 from scheduler.snapshot.objects import ClusterObjects
 from scheduler.snapshot.pod_groups import PodGroups
@@ -76,6 +78,7 @@ class ClusterColumns:
         self.labels = LabelIndex(self.nodes)
         self.taints = TaintSets()
         self.groups = PodGroups()
+        self.terms = {bond: TermIndex() for bond in Bond}
         self.closed: dict[int, str] = {}
         self.name_hashes = np.zeros(64, dtype=np.uint64)
         self._ports: dict[tuple[str, int], dict[str, Tally]] = {}
@@ -204,6 +207,9 @@ class ClusterColumns:
             for port in pod.host_ports:
                 self._account_port(row, port, sign)
         self.groups.add(row, pod, sign)
+        if pod.spec.affinity is not None:
+            for term in pod.affinity_terms:
+                self.terms[term.bond].add(row, term, sign)
 
     def _account_port(self, row: int, port: HostPort, sign: int) -> None:
         addresses = self._ports.setdefault((port.protocol, port.port), {})
@@ -234,6 +240,8 @@ class ClusterColumns:
         for tally in self._tallies():
             tally.move(source, target)
         self.groups.move(source, target)
+        for terms in self.terms.values():
+            terms.move(source, target)
         self.taints.ids[target] = self.taints.ids[source]
         self.labels.set(target, node)
         if source in self.closed:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduler.errors import StaleView
+from scheduler.model.affinity_terms import Bond, Term
 from scheduler.model.node import Node
 from scheduler.model.pod import HostPort, Pod, ports_conflict
 from scheduler.model.resources import PODS
@@ -48,6 +49,23 @@ class DomainCounts:
     least: Int64s
     total: Int64s
     registered: int
+
+
+Counted = PodSet | Term
+"""Pods that are counted: those that match, or those that carry an affinity term."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DomainSums:
+    """Pods counted and weighed by topology domain, as each row's world has them.
+
+    Args:
+        here: The sum in the row's own domain; 0 where it has none.
+        total: The sum over all domains.
+    """
+
+    here: Int64s
+    total: Int64s
 
 
 class NodeTable:
@@ -291,6 +309,39 @@ class NodeTable:
         delta = self._changed(np.zeros(len(own), dtype=np.int64), lambda c: c.sum(pods.holds))
         return _in_own_worlds(own, counts, present, np.where(self._gather(slots) > 0, delta, 0))
 
+    def sum_domains(self, key: str, counted: Iterable[tuple[Counted, int]]) -> DomainSums:
+        """Count pods by the domains of the label *key*, each kind with a weight of its own.
+
+        Every node that has the label counts, whatever part of the cluster this view shows.
+        """
+        self._check()
+        ids = self._columns.labels.column(key).ids[: self._whole]
+        parts = tuple(counted)
+        # As above, the first slot is for nodes that do not count; sums in float64 are exact.
+        sums = np.bincount(_slots_of(ids), self._weighed(parts), minlength=1).astype(np.int64)
+        sums[0] = 0
+        own = self._gather(ids)
+        here, total = sums.take(_slots_of(own)), np.full(len(own), int(sums.sum()))
+        if not self._changes:
+            return DomainSums(here, total)
+        delta = self._changed(
+            np.zeros(len(own), dtype=np.int64),
+            lambda change: sum(weight * change.sum(_worth(each)) for each, weight in parts),
+        )
+        delta[own == NO_DOMAIN] = 0
+        return DomainSums(here + delta, total + delta)
+
+    def terms_about(self, pod: Pod, bond: Bond) -> Sequence[Term]:
+        """Return the affinity terms about *pod* that pods carry, on any node in any row's world."""
+        self._check()
+        namespace_labels = self._columns.objects.namespace_labels(pod.namespace)
+        found = dict.fromkeys(self._columns.terms[bond].about(pod, namespace_labels))
+        for other in self._changes.added:
+            for term in other.affinity_terms.of(bond):
+                if term.about(pod.namespace, pod.labels, namespace_labels):
+                    found[term] = None
+        return list(found)
+
     # What if.
 
     def each(
@@ -328,6 +379,19 @@ class NodeTable:
             return np.zeros(len(self), dtype=np.int64)
         return self._gather(tally.dense(self._whole))
 
+    def _weighed(self, parts: Iterable[tuple[Counted, int]]) -> Int64s:
+        """Add up, over the whole cluster, the pods of all *parts* with their weights."""
+        total = np.zeros(self._whole, dtype=np.int64)
+        for each, weight in parts:
+            column = (
+                self._columns.groups.column(each, self._whole)
+                if isinstance(each, PodSet)
+                else self._columns.terms[each.bond].carriers(each)
+            )
+            if column is not None:
+                total += weight * column.dense(self._whole)
+        return total
+
     def _by_taints(self, answer: Callable[[tuple[Taint, ...]], int], kind: type[T]) -> NDArray[T]:
         self._check()
         taints = self._columns.taints
@@ -346,6 +410,13 @@ class NodeTable:
         for row, change in self._changes.items():
             column[row] += delta(change)
         return column
+
+
+def _worth(counted: Counted) -> Callable[[Pod], int]:
+    """Return how often one pod counts."""
+    if isinstance(counted, PodSet):
+        return counted.holds
+    return lambda pod: pod.affinity_terms.of(counted.bond).count(counted)
 
 
 def _sum_by_slot(slots: Rows, counts: Int64s, size: int) -> tuple[Int64s, Mask]:

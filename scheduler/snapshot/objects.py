@@ -1,9 +1,13 @@
 """The small objects beside nodes and pods: owners, services, namespaces, budgets."""
 
 from collections.abc import Collection, Iterator, Mapping
+from typing import Final
 
 from scheduler.model.fact import KubeObject, Resource, ResourceName
 from scheduler.model.objects import CustomObject, Namespace, Owned, PodDisruptionBudget, Service
+from scheduler.model.selectors import Selector
+
+_SELECTIONS_KEPT: Final = 256
 
 _OWNERS = {
     ("v1", "ReplicationController"): Resource.REPLICATION_CONTROLLER,
@@ -17,14 +21,17 @@ class ClusterObjects:
 
     def __init__(self) -> None:
         self._kinds: dict[ResourceName, dict[str, dict[str, KubeObject]]] = {}
+        self._selected: dict[Selector, frozenset[str]] = {}
 
     def put(self, resource: ResourceName, item: KubeObject) -> None:
         """Remember the newest version of *item*."""
+        self._changed(resource)
         namespaces = self._kinds.setdefault(resource, {})
         namespaces.setdefault(item.metadata.namespace, {})[item.metadata.name] = item
 
     def drop(self, resource: ResourceName, item: KubeObject) -> None:
         """Forget *item*."""
+        self._changed(resource)
         namespaces = self._kinds.get(resource, {})
         names = namespaces.get(item.metadata.namespace, {})
         names.pop(item.metadata.name, None)
@@ -77,3 +84,20 @@ class ClusterObjects:
         """Return the labels of a namespace; none where it is unknown."""
         found = self.get(Resource.NAMESPACE, "", name)
         return found.metadata.labels if isinstance(found, Namespace) else {}
+
+    def namespaces(self, selector: Selector) -> frozenset[str]:
+        """Return the names of the namespaces whose labels *selector* matches."""
+        found = self._selected.get(selector)
+        if found is None:
+            found = self._selected[selector] = frozenset(
+                each.metadata.name
+                for each in self.all(Resource.NAMESPACE)
+                if selector.matches(each.metadata.labels)
+            )
+            if len(self._selected) > _SELECTIONS_KEPT:
+                del self._selected[next(iter(self._selected))]
+        return found
+
+    def _changed(self, resource: ResourceName) -> None:
+        if resource == Resource.NAMESPACE:
+            self._selected.clear()

@@ -42,6 +42,11 @@ class Changes:
         """Yield every row that differs, with its change."""
         return iter(self._rows.items())
 
+    @property
+    def added(self) -> Iterator[Pod]:
+        """Pods that are in the world of some row, and not in the true cluster."""
+        return (pod for change in self._rows.values() for pod in change.added)
+
     def get(self, row: int) -> Change | None:
         """Return what differs in *row*."""
         return self._rows.get(row)

@@ -6,12 +6,15 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from scheduler.cache.cluster_cache import ClusterCache
+from scheduler.model.affinity_terms import Bond
+from scheduler.model.fact import Resource
+from scheduler.model.objects import Namespace
 from scheduler.model.pod import HostPort, Pod
 from scheduler.model.selectors import EXISTS, NOT_IN, Requirement, from_map
 from scheduler.snapshot.columns import ClusterColumns
 from scheduler.snapshot.node_table import NodeTable
 from scheduler.snapshot.pod_groups import PodSet
-from scheduler.testing.builders import make_node, make_pod
+from scheduler.testing.builders import make_node, make_object, make_pod
 
 NODES = st.sampled_from(["a", "b", "c", "d"])
 NAMES = st.sampled_from([f"pod-{index}" for index in range(8)])
@@ -20,6 +23,33 @@ QUESTIONS = [
     PodSet(frozenset({"default"}), from_map({"app": "x"})),
     PodSet(None, from_map({}), terminating=True),
     PodSet(frozenset({"default", "other"}), from_map({"tier": "db"})),
+]
+TEAMS = st.sampled_from(["", "team=x", "team=y"])
+
+
+def affinity(selector, key="zone", **term):
+    """Make an affinity of every kind that is about pods which *selector* matches."""
+    term |= {"labelSelector": {"matchLabels": selector}, "topologyKey": key}
+    wish = {"weight": 7, "podAffinityTerm": term}
+    side = {
+        "requiredDuringSchedulingIgnoredDuringExecution": [term],
+        "preferredDuringSchedulingIgnoredDuringExecution": [wish, wish],
+    }
+    return {"podAffinity": side, "podAntiAffinity": side}
+
+
+AFFINITIES = st.sampled_from(
+    [
+        None,
+        affinity({"app": "x"}),
+        affinity({}, namespaces=["other"], namespaceSelector={"matchLabels": {"team": "x"}}),
+        affinity({"app": "{{.bad-value.}}"}),
+    ]
+)
+INCOMING = [
+    make_pod("a", labels="app=x"),
+    make_pod("b", namespace="other", labels="app=x"),
+    make_pod("c", namespace="third", labels="app=y"),
 ]
 RESOURCES = ["cpu", "memory", "pods", "example.com/gpu"]
 LABELS = [
@@ -52,6 +82,12 @@ def answers(nodes: NodeTable) -> dict[str, dict[str, object]]:
         domains = nodes.count_domains("zone", question, np.ones(len(nodes), dtype=np.bool_))
         columns[f"here {index}"] = domains.here
         columns[f"least {index}"] = domains.least
+    for pod in INCOMING:
+        for bond in Bond:
+            terms = nodes.terms_about(pod, bond)
+            sums = nodes.sum_domains("zone", [(term, 1 + term.weight) for term in terms])
+            columns[f"{bond} {pod.name} here"] = sums.here
+            columns[f"{bond} {pod.name} total"] = sums.total
     for requirement in LABELS:
         columns[str(requirement)] = nodes.matching(requirement)
     image = nodes.image("nginx")
@@ -69,6 +105,19 @@ class CacheMachine(RuleBasedStateMachine):
         self.nodes: dict = {}
         self.told: dict[str, Pod] = {}
         self.assumed: dict[str, Pod] = {}
+        self.namespaces: dict[str, Namespace] = {}
+
+    @rule(name=st.sampled_from(["default", "other", "third"]), labels=TEAMS)
+    def tell_namespace(self, name, labels):
+        namespace = make_object(Namespace, name, namespace="", labels=labels)
+        self.namespaces[name] = namespace
+        self.cache.put(Resource.NAMESPACE, namespace)
+
+    @precondition(lambda self: self.namespaces)
+    @rule(data=st.data())
+    def lose_namespace(self, data):
+        name = data.draw(st.sampled_from(sorted(self.namespaces)))
+        self.cache.drop(Resource.NAMESPACE, self.namespaces.pop(name))
 
     @rule(
         name=NODES,
@@ -106,8 +155,9 @@ class CacheMachine(RuleBasedStateMachine):
         gpu=st.integers(0, 1),
         port=st.booleans(),
         terminating=st.booleans(),
+        affinity=AFFINITIES,
     )
-    def tell_pod(self, name, node, app, cpu, gpu, port, terminating):
+    def tell_pod(self, name, node, app, cpu, gpu, port, terminating, affinity):
         pod = make_pod(
             name,
             node=node,
@@ -115,14 +165,15 @@ class CacheMachine(RuleBasedStateMachine):
             requests=f"{cpu} cpu" + (f", {gpu} example.com/gpu" if gpu else ""),
             host_ports=[80] if port else [],
             terminating=terminating,
+            affinity=affinity,
         )
         self.assumed.pop(pod.uid, None)
         self.told[pod.uid] = pod
         self.cache.add_pod(pod)
 
-    @rule(name=NAMES, node=NODES, app=APPS)
-    def assume(self, name, node, app):
-        pod = make_pod(name, labels=app, requests="1 cpu")
+    @rule(name=NAMES, node=NODES, app=APPS, affinity=AFFINITIES)
+    def assume(self, name, node, app, affinity):
+        pod = make_pod(name, labels=app, requests="1 cpu", affinity=affinity)
         if pod.uid not in self.told and pod.uid not in self.assumed:
             self.assumed[pod.uid] = self.cache.assume(pod, node)
 
@@ -155,6 +206,8 @@ class CacheMachine(RuleBasedStateMachine):
     @invariant()
     def columns_equal_columns_built_from_scratch(self):
         fresh = ClusterColumns()
+        for namespace in self.namespaces.values():
+            fresh.objects.put(Resource.NAMESPACE, namespace)
         for node in self.nodes.values():
             row = fresh.add_node(node)
             for pod in (*self.told.values(), *self.assumed.values()):

@@ -10,16 +10,22 @@ from hypothesis import strategies as st
 from scheduler.config.plugin_args import NodeAffinityArgs
 from scheduler.framework.cluster_event import Change
 from scheduler.framework.plugin import FilterPlugin, ScorePlugin
+from scheduler.model.fact import Resource
+from scheduler.model.objects import Namespace
 from scheduler.plugins import IN_TREE, NodeAffinity
 from scheduler.snapshot.node_table import NodeTable
-from scheduler.testing import check_plugin, make_node, make_pod
-from tests.unit.plugins.asking import answers, columns_of
+from scheduler.testing import check_plugin, make_node, make_object, make_pod
+from tests.unit.plugins.asking import added_to, answers, columns_of
 
 ZONE, HOSTNAME, GPU = (
     "topology.kubernetes.io/zone",
     "kubernetes.io/hostname",
     "example.com/gpu",
 )
+NAMESPACES = [
+    make_object(Namespace, name, namespace="", labels=labels)
+    for name, labels in (("default", "team=x"), ("other", "team=y"))
+]
 ALL = [plugin() for plugin in IN_TREE.values()]
 ADDED = NodeAffinity(
     NodeAffinityArgs(
@@ -65,7 +71,7 @@ def any_pod(random, name, **more):
         },
         labels=random.choice(["", *["app=web"] * 3, "app=web, rev=1", "app=db"]),
         host_ports=random.sample(["80", "127.0.0.1:80", "443/UDP"], k=random.choice([0, 0, 1])),
-        **more,
+        **{"affinity": any_pod_affinity(random) if random.random() < 0.4 else None} | more,
     )
 
 
@@ -97,12 +103,40 @@ def any_affinity(random, names):
     }
 
 
+def any_term(random):
+    app = {"key": "app", "operator": random.choice(["In", "NotIn"]), "values": ["web"]}
+    expressions = random.choice([[app], [app], [{"key": "rev", "operator": "Exists"}], []])
+    selectors = [{}, *[{"matchLabels": {"team": team}} for team in ("x", "y")]]
+    return {
+        "topologyKey": random.choice([ZONE, ZONE, HOSTNAME, "nowhere"]),
+        "labelSelector": random.choice([None, *[{"matchExpressions": expressions}] * 4]),
+        "namespaces": random.choice([[], [], ["other"]]),
+        "namespaceSelector": random.choice([None, None, *selectors]),
+    }
+
+
+def any_pod_affinity(random):
+    wishes = [
+        {"weight": random.choice([1, 10]), "podAffinityTerm": any_term(random)}
+        for _ in range(random.choice([0, 1, 2]))
+    ]
+    required = [any_term(random) for _ in range(random.choice([0, 0, 1, 2]))]
+    return {
+        random.choice(["podAffinity", "podAntiAffinity"]): {
+            "requiredDuringSchedulingIgnoredDuringExecution": required,
+            "preferredDuringSchedulingIgnoredDuringExecution": wishes,
+        }
+    }
+
+
 def any_incoming(random, names):
-    more = {}
+    more = {"affinity": {}}
     if random.random() < 0.4:
         more["node_selector"] = "disk=ssd"
     if random.random() < 0.4:
-        more["affinity"] = any_affinity(random, names)
+        more["affinity"] |= any_affinity(random, names)
+    if random.random() < 0.6:
+        more["affinity"] |= any_pod_affinity(random)
     if random.random() < 0.8:
         constraints = [any_constraint(random) for _ in range(random.choice([1, 2]))]
         more["topology_spread_constraints"] = constraints
@@ -134,7 +168,7 @@ class World:
 
     def columns(self, changed=None):
         """Return the cluster, with the change of one row really made."""
-        columns = columns_of(self.nodes, self.pods)
+        columns = added_to({Resource.NAMESPACE: NAMESPACES}, columns_of(self.nodes, self.pods))
         if changed is not None:
             for pod in self.removing[changed]:
                 columns.remove_pod(changed, pod.uid)
@@ -177,8 +211,12 @@ def test_each_row_is_scored_as_if_only_its_node_had_changed(plugin, world):
 
     for row in range(len(world.nodes)):
         alone = plugin.score(world.incoming, world.table(changed=row))
-        assert (together is None) == (alone is None)
-        assert together is None or together[row] == alone[row]
+        # To have nothing to say, in some worlds, is to score 0.
+        assert _at(row, together) == _at(row, alone)
+
+
+def _at(row, scores):
+    return 0 if scores is None else scores[row]
 
 
 @named("plugin", FILTERS, ids=label)

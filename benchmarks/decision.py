@@ -1,0 +1,130 @@
+"""What one decision costs: CPU of the cycle alone, by the kind of pod.
+
+The cluster is full of pods stamped from the same template as the one that comes, which is the hard
+case: everybody already there wants company, or distance, too. Between two decisions the pod is
+placed, as it would be in a cluster, so that nothing is answered from an unchanged table.
+"""
+
+import argparse
+import statistics
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from scheduler.cache.cluster_cache import ClusterCache
+from scheduler.config.configuration import read
+from scheduler.cycle.scheduling import Attempt, decide
+from scheduler.framework.decision import Bind
+from scheduler.framework.registry import Registry
+from scheduler.model.pod import Pod
+from scheduler.plugins import IN_TREE
+from scheduler.testing import make_node, make_pod
+
+ZONE: Final = "topology.kubernetes.io/zone"
+HOST: Final = "kubernetes.io/hostname"
+ZONES: Final = 10
+TEMPLATES: Final = 50
+"""Workloads of plain pods that run beside the measured one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A kind of pod.
+
+    Args:
+        spec: What its template says beside requests and labels.
+        running: How many of its own template are running already, out of all running pods.
+    """
+
+    spec: dict[str, Any]
+    running: float = 0.5
+
+
+def _term(key: str) -> dict[str, Any]:
+    return {"labelSelector": {"matchLabels": {"app": "measured"}}, "topologyKey": key}
+
+
+def _required(side: str, key: str) -> dict[str, Any]:
+    return {"affinity": {side: {"requiredDuringSchedulingIgnoredDuringExecution": [_term(key)]}}}
+
+
+def _preferred(side: str, key: str) -> dict[str, Any]:
+    wishes = [{"weight": 10, "podAffinityTerm": _term(key)}]
+    return {"affinity": {side: {"preferredDuringSchedulingIgnoredDuringExecution": wishes}}}
+
+
+def _spread(action: str) -> dict[str, Any]:
+    constraint = _term(ZONE) | {"maxSkew": 5, "whenUnsatisfiable": action}
+    return {"topology_spread_constraints": [constraint]}
+
+
+CASES: Final = {
+    "plain": Case({}),
+    "hard spread over zones": Case(_spread("DoNotSchedule")),
+    "soft spread over zones": Case(_spread("ScheduleAnyway")),
+    "required affinity, zone": Case(_required("podAffinity", ZONE)),
+    "preferred affinity, host": Case(_preferred("podAffinity", HOST)),
+    "required anti-affinity, host": Case(_required("podAntiAffinity", HOST), 0.2),
+    "preferred anti-affinity, host": Case(_preferred("podAntiAffinity", HOST)),
+}
+
+
+def measured(case: Case, index: int) -> Pod:
+    """Make one pod of the template, decoded anew as the watch would."""
+    requests = {"cpu": "100m", "memory": "128Mi"}
+    return make_pod(f"measured-{index}", labels="app=measured", requests=requests, **case.spec)
+
+
+def cluster(case: Case, nodes: int, pods: int) -> ClusterCache:
+    """Fill a cluster evenly, the pods of the template first."""
+    cache = ClusterCache()
+    for index in range(nodes):
+        cache.add_node(make_node(f"node-{index}", zone=f"zone-{index % ZONES}"))
+    for index in range(pods):
+        if index < pods * case.running:
+            pod = measured(case, index)
+        else:
+            labels = f"app=other-{index % TEMPLATES}"
+            pod = make_pod(f"other-{index}", labels=labels, requests="100m cpu, 128Mi")
+        cache.add_pod(pod.on(f"node-{index % nodes}"))
+    return cache
+
+
+def decisions(case: Case, nodes: int, pods: int, count: int) -> Iterator[float]:
+    """Decide and place *count* pods, and yield the CPU seconds of each decision."""
+    registry = Registry(IN_TREE)
+    profile = registry.build(read().resolve(registry.available).profiles[0])
+    cache = cluster(case, nodes, pods)
+    for index in range(pods, pods + count):
+        pod = measured(case, index)
+        pod.check()
+        attempt = Attempt(profile, pod, cache.view(), {})
+        began = time.process_time()
+        decision = decide(attempt)
+        yield time.process_time() - began
+        assert isinstance(decision, Bind), decision
+        cache.assume(pod, decision.node)
+
+
+def main() -> None:
+    """Measure every kind of pod and print a table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--nodes", type=int, default=5000)
+    parser.add_argument("--pods", type=int, default=10000)
+    parser.add_argument("--decisions", type=int, default=300)
+    parser.add_argument("--only", default="", help="kinds whose name contains this")
+    asked = parser.parse_args()
+    print(f"{asked.nodes} nodes, {asked.pods} pods running; CPU microseconds of one decision")
+    print(f"{'':32}{'median':>8}{'p99':>8}{'first':>8}")
+    for name, case in CASES.items():
+        if asked.only in name:
+            took = [
+                1e6 * each for each in decisions(case, asked.nodes, asked.pods, asked.decisions)
+            ]
+            p99 = statistics.quantiles(took, n=100)[-1]
+            print(f"{name:32}{statistics.median(took):8.0f}{p99:8.0f}{took[0]:8.0f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
