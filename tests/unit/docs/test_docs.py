@@ -104,7 +104,13 @@ def test_commands_exist(page):
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_documents_that_are_shown_can_be_read(page):
     """Every YAML block parses; every configuration is one that the scheduler accepts."""
-    registry = Registry(IN_TREE).also({"PreferSpot": _Scores, "AvoidDraining": _Filters})
+    registry = Registry(IN_TREE).also(
+        {
+            "PreferSpot": _Scores,
+            "prefer_spot:PreferSpot": _Scores,
+            "avoid_draining:AvoidDraining": _Filters,
+        }
+    )
     for block in _blocks(page.read_text(), "yaml"):
         documents = list(yaml.safe_load_all(block))
         if documents[0].get("kind") == "KubeSchedulerConfiguration":
