@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from scheduler.errors import MalformedObject, PluginError, SchedulerError
+from scheduler.errors import MalformedObject, PluginError
 from scheduler.framework.observer import Observer
 
 R = TypeVar("R")
@@ -21,7 +21,7 @@ def ask(point: str, plugin: str, observer: Observer, question: Callable[..., R],
             return question(*args)
         except MalformedObject as problem:
             raise PluginError(plugin, f"cannot judge the pod: {problem}") from problem
-        except SchedulerError:
-            raise
+        except PluginError:
+            raise  # of a plugin that this one asked
         except Exception as bug:
             raise PluginError(plugin, f"raised {type(bug).__name__} in {point}: {bug}") from bug

@@ -48,7 +48,6 @@ class _Tally:
 
     alive: NodeMask
     verdicts: list[Verdict] = field(default_factory=list)
-    failures: list[tuple[str, Failure]] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -134,7 +133,6 @@ def ask_filters(
         _take(tally, plugin.name, answers, len(nodes))
         if not tally.alive.any():
             break
-    _raise_failures(tally)
     return Filtered(tally.alive, tuple(tally.verdicts))
 
 
@@ -145,15 +143,19 @@ def _listed(plugin: FilterPlugin, pod: Pod, nodes: NodeTable) -> list[Rejection 
 def _take(tally: _Tally, plugin: str, answers: Sequence[Rejection | Failure], rows: int) -> None:
     """Write down what one plugin said; all its reasons count for the rows it is to blame for."""
     before = tally.alive.copy()
+    failures = []
     for answer in answers:
         _check(plugin, answer, rows)
         blamed = answer.nodes & before
         if not blamed.any():
             continue
         if isinstance(answer, Failure):
-            tally.failures.append((plugin, Failure(blamed, answer.text)))
+            failures.append(answer)
         else:
             _refuse(tally, plugin, answer.reason, blamed, answer.resolvable)
+    for failure in failures:
+        if (failure.nodes & tally.alive).any():
+            raise PluginError(plugin, f"failed in Filter: {failure.text}")
 
 
 def _refuse(
@@ -170,14 +172,19 @@ def _check(plugin: str, answer: object, rows: int) -> None:
     nodes: object = answer.nodes
     if not isinstance(nodes, np.ndarray) or nodes.shape != (rows,) or nodes.dtype != np.bool_:
         raise PluginError(plugin, f"did not answer with one truth value for each of {rows} rows")
-    if isinstance(answer, Rejection) and not answer.reason:
+    if isinstance(answer, Failure):
+        return
+    if not answer.reason:
         raise PluginError(plugin, "refused nodes without giving a reason")
-
-
-def _raise_failures(tally: _Tally) -> None:
-    for plugin, failure in tally.failures:
-        if (failure.nodes & tally.alive).any():
-            raise PluginError(plugin, f"failed in Filter: {failure.text}")
+    resolvable: object = answer.resolvable
+    if not isinstance(resolvable, bool | np.bool_) and not (
+        isinstance(resolvable, np.ndarray)
+        and resolvable.shape == (rows,)
+        and resolvable.dtype == np.bool_
+    ):
+        raise PluginError(
+            plugin, f"did not answer with one truth value, or {rows} of them, for resolvable"
+        )
 
 
 def filter_nodes(

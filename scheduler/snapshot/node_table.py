@@ -176,6 +176,7 @@ class NodeTable:
     @property
     def unschedulable(self) -> Mask:
         """Whether the node is cordoned."""
+        self._check()
         return self._gather(self._columns.unschedulable.where(self._whole))
 
     @property
