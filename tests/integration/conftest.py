@@ -130,7 +130,10 @@ def scheduler(control_plane: ControlPlane) -> Iterator[Scheduler]:
     document = configuration(profiles=list(PROFILES))
     with scheduler_process(control_plane, kubeconfig=kubeconfig, config=document) as started:
         yield started
+        # All that it did, it was allowed to do.
         assert not started.lines("watch.refused")
+        assert not started.lines("pod_status.failed")
+        assert started.metric("rest_client_requests_total", code="403") == 0
 
 
 @pytest.fixture

@@ -120,7 +120,7 @@ class Scheduler:
         """Ask its HTTP endpoint; return status and body."""
         return request_text(Access(f"http://{LOOPBACK}:{self.port}", None, {}), "GET", path)
 
-    def metric(self, name: str, **labels: str) -> float:
+    def metric(self, name: str, /, **labels: str) -> float:
         """Return the sum of all series of *name* that carry *labels*; 0 where there are none."""
         total = 0.0
         for line in self.get("/metrics")[1].splitlines():
