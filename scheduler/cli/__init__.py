@@ -7,6 +7,7 @@ for everything else.
 
 import click
 
+from scheduler.cli.explain import explain
 from scheduler.cli.failures import Careful
 from scheduler.cli.run import run
 from scheduler.version import __version__
@@ -25,3 +26,4 @@ def main() -> None:
 
 
 main.add_command(run)
+main.add_command(explain)

@@ -1,15 +1,13 @@
 """``py-scheduler run``: schedule until told to stop."""
 
-import sys
-from pathlib import Path
 from typing import Any
 
 import click
 
 from scheduler.cli.failures import WITH_TRACEBACK
 from scheduler.cli.help import GroupedCommand, option, options, seconds
+from scheduler.cli.texts import read_text
 from scheduler.config.run_settings import RunSettings
-from scheduler.errors import ConfigurationError
 
 _CONFIGURATION = options(
     "Configuration",
@@ -177,7 +175,7 @@ def settings_from(flags: dict[str, Any]) -> RunSettings:
     path = flags["config"]
     return RunSettings(
         config_path=path or "",
-        config_text=None if path is None else _read(path),
+        config_text=None if path is None else read_text("--config", path),
         leader_election=_leader_election(flags),
         pod_seconds_unschedulable_maximum=flags["pod_max_in_unschedulable_pods_duration"],
         **{name: flags[name] for name in _SAME_NAME},
@@ -216,12 +214,3 @@ def _leader_election(flags: dict[str, Any]) -> dict[str, object]:
         for flag, field in _LEADER_ELECTION_FIELDS.items()
         if flags[flag] is not None
     }
-
-
-def _read(path: str) -> str:
-    try:
-        return sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
-    except OSError as error:
-        raise ConfigurationError(f"--config: cannot read {path}: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise ConfigurationError(f"--config: {path} is no UTF-8 text") from error

@@ -104,7 +104,7 @@ def _schedule(attempt: Attempt) -> Cycle:
     narrowed = _narrow(attempt)
     if narrowed.refused is not None:
         return (yield from _make_room(attempt, narrowed, None))
-    nominated = _nominated_rows(attempt)
+    nominated = nominated_rows(attempt)
     row = yield from _nominee(attempt, narrowed, nominated)
     if row is not None:
         return _bind_to(attempt, row)
@@ -125,7 +125,7 @@ def _narrow(attempt: Attempt) -> Narrowed:
         )
 
 
-def _nominated_rows(attempt: Attempt) -> dict[int, Sequence[Pod]]:
+def nominated_rows(attempt: Attempt) -> dict[int, Sequence[Pod]]:
     """Return the pods that must be counted on, by row: nominated, as important, and not the pod."""
     rows: dict[int, Sequence[Pod]] = {}
     for name, pods in attempt.nominated.items():
@@ -203,7 +203,7 @@ def _bind_to(attempt: Attempt, row: int) -> Bind:
 
 def _choose(attempt: Attempt, filtered: Filtered) -> Cycle:
     """Score the feasible nodes and bind to the best."""
-    rows = _to_score(attempt, filtered.feasible.nonzero()[0])
+    rows = rows_to_score(attempt, filtered.feasible.nonzero()[0])
     feasible = len(rows)
     if feasible == 1:
         winner, best = int(rows[0]), rows
@@ -225,7 +225,9 @@ def _choose(attempt: Attempt, filtered: Filtered) -> Cycle:
     )
 
 
-def _to_score(attempt: Attempt, rows: "np.typing.NDArray[np.intp]") -> "np.typing.NDArray[np.intp]":
+def rows_to_score(
+    attempt: Attempt, rows: "np.typing.NDArray[np.intp]"
+) -> "np.typing.NDArray[np.intp]":
     """Return which of the feasible *rows* are scored: all, unless the profile wants a sample."""
     percentage = attempt.profile.percentage_of_nodes_to_score
     if not percentage:

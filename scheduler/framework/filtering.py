@@ -288,14 +288,15 @@ def diagnose(nodes: NodeTable, narrowed: Narrowed, filtered: Filtered | None) ->
     return Diagnosis(
         names=tuple(nodes.names),
         verdicts=filtered.verdicts,
-        absent=_outside(narrowed) if narrowed.only is not None else "",
+        absent=outside(narrowed) if narrowed.only is not None else "",
         rejected_by=frozenset(blamed | set(narrowed.narrowed_by)),
         nodes=len(nodes),
         preemption_may_help=_may_help(filtered.verdicts, len(nodes)),
     )
 
 
-def _outside(narrowed: Narrowed) -> str:
+def outside(narrowed: Narrowed) -> str:
+    """Return the reason of the rows that pre-filters did not name."""
     return f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(narrowed.narrowed_by))}]"
 
 

@@ -1,0 +1,162 @@
+"""``py-scheduler explain``: what would be decided about a pod, and why."""
+
+import sys
+from typing import Any, Final
+
+import click
+
+from scheduler.cli.failures import WITH_TRACEBACK
+from scheduler.cli.help import GroupedCommand, option, options
+from scheduler.cli.texts import read_text
+
+STDIN: Final = "-"
+
+_POD = options(
+    "The pod",
+    option(
+        "-n",
+        "--namespace",
+        metavar="NAME",
+        default="",
+        help="The pod's namespace.  [default: the manifest's own, else default]",
+    ),
+    option(
+        "-f",
+        "--filename",
+        metavar="FILE",
+        help="A pod that does not exist yet, YAML or JSON; it is completed as the API server would"
+        " complete it, by a dry run on a cluster, by listed rules on a snapshot.",
+    ),
+)
+
+_CLUSTER = options(
+    "The cluster",
+    option(
+        "-s",
+        "--snapshot",
+        metavar="FILE",
+        multiple=True,
+        help="What `kubectl get nodes,pods,... -A -o json` printed, JSON or YAML; may be given"
+        " several times, - reads standard input.  [default: ask the API server]",
+    ),
+    option(
+        "--kubeconfig",
+        metavar="FILE",
+        default="",
+        help="Credentials.  [default: the document's, else as for run]",
+    ),
+    option("--context", metavar="NAME", default="", help="The context of the kubeconfig."),
+)
+
+_SCHEDULER = options(
+    "The scheduler",
+    option(
+        "--config",
+        metavar="FILE",
+        help="The KubeSchedulerConfiguration it runs with.  [default: none, built-in defaults]",
+    ),
+    option(
+        "--profile",
+        metavar="NAME",
+        default="",
+        help="The profile, by its scheduler name.  [default: the one that the pod names]",
+    ),
+)
+
+_OUTPUT = options(
+    "Output",
+    option(
+        "-o",
+        "--output",
+        type=click.Choice(["table", "json", "yaml"]),
+        default="table",
+        show_default=True,
+        help="The fields of json and yaml are promised: docs/explain.md.",
+    ),
+    option(
+        "--limit",
+        metavar="NUMBER",
+        type=click.IntRange(0),
+        default=0,
+        help="Show so many feasible and so many refused nodes in the table; 0: all.  [default: 0]",
+    ),
+    option("--debug", is_flag=True, help="Show where something went wrong."),
+)
+
+
+@click.command(cls=GroupedCommand)
+@click.argument("name", required=False, default="")
+@_POD
+@_CLUSTER
+@_SCHEDULER
+@_OUTPUT
+@click.pass_context
+def explain(ctx: click.Context, /, name: str, **flags: Any) -> None:
+    """Tell where the pod NAME would go and why, without doing anything.
+
+    \b
+    py-scheduler explain -n shop web-1
+    kubectl get nodes,pods -A -o json | py-scheduler explain -s - -n shop web-1
+    py-scheduler explain -f pod.yaml -s dump.json -o json
+    """  # noqa: D301 - click reads \b as "leave these lines alone"
+    ctx.meta[WITH_TRACEBACK] = flags["debug"]
+    _check(name, flags)
+    # Late, so that --help and mistakes in flags answer at once.
+    from scheduler.explain.question import Question, answer
+    from scheduler.explain.table import table
+
+    said = answer(
+        Question(
+            name=name,
+            namespace=flags["namespace"],
+            manifest=_text("--filename", flags["filename"]),
+            snapshots=tuple(
+                (_called(path), read_text("--snapshot", path)) for path in flags["snapshot"]
+            ),
+            config=None if flags["config"] is None else read_text("--config", flags["config"]),
+            profile=flags["profile"],
+            kubeconfig=flags["kubeconfig"],
+            context=flags["context"],
+        )
+    )
+    click.echo(
+        table(said, flags["limit"])
+        if flags["output"] == "table"
+        else _encode(said, flags["output"]),
+        nl=False,
+    )
+
+
+def _check(name: str, flags: dict[str, Any]) -> None:
+    """Refuse what cannot be meant."""
+    if bool(name) == (flags["filename"] is not None):
+        raise click.UsageError("give either the NAME of a pod or a manifest with -f")
+    inputs = [flags["filename"], flags["config"], *flags["snapshot"]]
+    if inputs.count(STDIN) > 1:
+        raise click.UsageError("only one file can be read from standard input")
+    if flags["snapshot"] and (flags["kubeconfig"] or flags["context"]):
+        raise click.UsageError("with --snapshot no API server is asked: leave out --kubeconfig")
+    if not sys.stdin.isatty():
+        return
+    if STDIN in inputs:
+        click.echo("reading standard input until it ends (Ctrl-D)", err=True)
+
+
+def _text(flag: str, path: str | None) -> tuple[str, str] | None:
+    return None if path is None else (_called(path), read_text(flag, path))
+
+
+def _called(path: str) -> str:
+    return "standard input" if path == STDIN else path
+
+
+def _encode(said: dict[str, Any], output: str) -> str:
+    import msgspec
+
+    encoded = msgspec.json.encode(said)
+    if output == "json":
+        return msgspec.json.format(encoded, indent=2).decode() + "\n"
+    import yaml
+
+    written: str = yaml.safe_dump(said, sort_keys=False, allow_unicode=True, width=1000)
+    return written

@@ -1,0 +1,122 @@
+"""The explanation as a document: the schema that docs/explain.md promises."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from scheduler.cycle.explaining import Explanation
+from scheduler.framework.decision import Bind, Decision, Park, Preempt, Retry
+from scheduler.framework.profile import Profile
+from scheduler.model.pod import Pod
+
+SCHEMA_VERSION: Final = 1
+"""Grows when a field goes or changes its meaning; new fields may come at any time."""
+
+Document = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Circumstances:
+    """What else a reader has to know.
+
+    Args:
+        nodes: How many nodes were judged.
+        completed: What was filled into a pod that does not exist yet.
+        missing: Kinds that the snapshot says nothing about, and the plugins that read them.
+        notes: Anything else, one sentence each.
+    """
+
+    nodes: int
+    completed: Sequence[str] = ()
+    missing: Sequence[Mapping[str, Any]] = ()
+    notes: Sequence[str] = ()
+
+
+def document(profile: Profile, explanation: Explanation, around: Circumstances) -> Document:
+    """Return everything as plain values, JSON-encodable."""
+    decision = explanation.decision
+    pod = decision.pod
+    return {
+        "schemaVersion": SCHEMA_VERSION,
+        "pod": {"namespace": pod.namespace, "name": pod.name, "priority": pod.priority},
+        "profile": profile.scheduler_name,
+        "decision": type(decision).__name__,
+        "node": decision.node if isinstance(decision, Bind | Preempt) else None,
+        "message": message(decision),
+        "nodes": around.nodes,
+        "feasible": sorted(explanation.feasible),
+        "rejected": {
+            name: [
+                {"plugin": each.plugin, "reason": each.reason, "resolvable": each.resolvable}
+                for each in said
+            ]
+            for name, said in sorted(explanation.rejected.items())
+        },
+        "weights": {each.plugin.name: each.weight for each in profile.score},
+        "scores": _scores(explanation),
+        "totals": _totals(explanation),
+        "ties": list(decision.ties) if isinstance(decision, Bind) else [],
+        "preemption": _preemption(decision),
+        "gates": list(_gates(profile, pod)),
+        "failed": dict(explanation.failed),
+        "completed": list(around.completed),
+        "missing": [dict(each) for each in around.missing],
+        "notes": list(around.notes),
+    }
+
+
+def message(decision: Decision) -> str:
+    """Return the decision in one sentence, as the pod's event or condition would say it."""
+    match decision:
+        case Bind(pod, node):
+            return f"{pod.key} would be bound to {node}"
+        case Preempt(_, node, victims, diagnosis):
+            return f"{len(victims)} pod(s) would be evicted from {node}; {diagnosis.message}"
+        case Park():
+            return decision.message
+        case Retry():
+            return decision.message
+
+
+def _scores(explanation: Explanation) -> Document:
+    found: Document = {name: {} for name in sorted(explanation.scored)}
+    for each in explanation.scores.by_plugin if explanation.scores else ():
+        columns = zip(
+            explanation.scored,
+            each.raw.tolist(),
+            each.normalized.tolist(),
+            each.weighted.tolist(),
+            strict=True,
+        )
+        for name, raw, normalized, weighted in columns:
+            found[name][each.plugin] = {"raw": raw, "normalized": normalized, "weighted": weighted}
+    return found
+
+
+def _totals(explanation: Explanation) -> dict[str, int]:
+    """Return the sums, the best first."""
+    if explanation.scores is None:
+        return {}
+    totals = zip(explanation.scored, explanation.scores.totals.tolist(), strict=True)
+    return dict(sorted(totals, key=lambda each: (-each[1], each[0])))
+
+
+def _preemption(decision: Decision) -> Document | None:
+    if not isinstance(decision, Preempt):
+        return None
+    return {
+        "node": decision.node,
+        "victims": [
+            {"namespace": victim.namespace, "name": victim.name, "priority": victim.priority}
+            for victim in decision.victims
+        ],
+        "message": decision.message,
+    }
+
+
+def _gates(profile: Profile, pod: Pod) -> Iterable[Document]:
+    """Yield who keeps the pod out of the queue: it would not be looked at before that ends."""
+    for plugin in profile.pre_enqueue:
+        gate = plugin.pre_enqueue(pod)
+        if gate is not None:
+            yield {"plugin": plugin.name, "reason": gate.reason}

@@ -1,0 +1,28 @@
+"""Everything there is of a resource, once: for whoever does not stay to watch."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+from scheduler.kube.decode import Decoder, Unreadable
+from scheduler.kube.reflector import PAGE_OBJECTS, SLICE_OBJECTS
+from scheduler.kube.requests import Requests
+from scheduler.kube.watched import T, Watched
+
+
+async def list_all(requests: Requests, watched: Watched[T]) -> AsyncIterator[T | Unreadable]:
+    """Yield every object, page by page, as of one moment.
+
+    Raises:
+        ApiError: If a page cannot be read.
+    """
+    decoder = Decoder(watched)
+    params = {**watched.params, "limit": str(PAGE_OBJECTS)}
+    while True:
+        page = decoder.page(await requests.get(watched.path, params))
+        for index, raw in enumerate(page.items or (), start=1):
+            yield decoder.item(raw)
+            if index % SLICE_OBJECTS == 0:
+                await asyncio.sleep(0)
+        if not page.metadata.continue_:
+            return
+        params["continue"] = page.metadata.continue_

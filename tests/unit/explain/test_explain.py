@@ -1,0 +1,515 @@
+"""`py-scheduler explain` on a snapshot: the same decision, and everybody heard out."""
+
+import json
+import sys
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from scheduler.cli import main
+from scheduler.errors import ConfigurationError
+from scheduler.explain.question import Question, answer
+
+HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+
+
+def node(name, cpu="4", taint="", **labels):
+    taints = [{"key": taint, "effect": "NoSchedule"}] if taint else []
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "uid": f"uid-{name}", "labels": labels},
+        "spec": {"taints": taints},
+        "status": {"allocatable": {"cpu": cpu, "memory": "8Gi", "pods": "110"}},
+    }
+
+
+def pod(name, cpu="1", at="", **spec):
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "default", "uid": f"uid-{name}"},
+        "spec": {
+            "schedulerName": "py-scheduler",
+            "nodeName": at,
+            "containers": [{"name": "c", "resources": {"requests": {"cpu": cpu}}}],
+            **spec,
+        },
+        "status": {"phase": "Running" if at else "Pending"},
+    }
+
+
+def dump(*items):
+    return ("dump", json.dumps({"apiVersion": "v1", "kind": "List", "items": list(items)}))
+
+
+CLUSTER = (
+    node("free"),
+    node("full"),
+    node("kept", cpu="1", taint="dedicated"),
+    pod("busy", cpu="3", at="full"),
+    pod("web", cpu="2"),
+)
+
+
+def ask(*items, name="web", **more):
+    return answer(Question(name=name, snapshots=(dump(*(items or CLUSTER)),), **more))
+
+
+def test_the_decision_is_told():
+    said = ask()
+
+    assert said["schemaVersion"] == 1
+    assert said["pod"] == {"namespace": "default", "name": "web", "priority": 0}
+    assert (said["profile"], said["decision"], said["node"]) == ("py-scheduler", "Bind", "free")
+    assert said["feasible"] == ["free"]
+    assert said["ties"] == ["free"]
+    assert said["message"] == "default/web would be bound to free"
+    assert said["preemption"] is None
+
+
+def test_every_plugin_is_heard_about_every_refused_node():
+    """The runner would blame `kept` on its taint alone; removing that would not help."""
+    said = ask()["rejected"]
+
+    assert said == {
+        "full": [{"plugin": "NodeResourcesFit", "reason": "Insufficient cpu", "resolvable": True}],
+        "kept": [
+            {
+                "plugin": "TaintToleration",
+                "reason": "node(s) had untolerated taint(s)",
+                "resolvable": False,
+            },
+            {"plugin": "NodeResourcesFit", "reason": "Insufficient cpu", "resolvable": False},
+        ],
+    }
+
+
+def test_scores_add_up_to_totals():
+    said = ask(node("a"), node("b"), pod("busy", at="a"), pod("web"))
+
+    assert list(said["totals"]) == ["b", "a"]
+    for name, by_plugin in said["scores"].items():
+        assert said["totals"][name] == sum(each["weighted"] for each in by_plugin.values())
+        for plugin, each in by_plugin.items():
+            assert each["weighted"] == each["normalized"] * said["weights"][plugin]
+            assert 0 <= each["normalized"] <= 100
+    assert said["scores"]["a"]["TaintToleration"] == {
+        "raw": 0,
+        "normalized": 100,
+        "weighted": 300,
+    }
+
+
+def test_ties_name_the_chosen_node_first():
+    said = ask(node("a"), node("b"), node("c"), pod("web"))
+
+    assert sorted(said["ties"]) == ["a", "b", "c"]
+    assert said["ties"][0] == said["node"]
+
+
+def test_a_pod_that_fits_nowhere_is_parked_with_upstreams_message():
+    said = ask(node("a", taint="t"), pod("web"))
+
+    assert (said["decision"], said["node"]) == ("Park", None)
+    assert said["message"].startswith(
+        "0/1 nodes are available: 1 node(s) had untolerated taint(s)."
+    )
+    assert said["scores"] == {}
+    assert said["totals"] == {}
+
+
+def test_a_cluster_without_nodes_is_told_as_such():
+    said = ask(pod("web"))
+
+    assert (said["decision"], said["message"]) == ("Retry", "no nodes available to schedule pods")
+    assert {"kind": "Node", "plugins": []} in said["missing"]
+
+
+def test_a_bound_pod_is_explained_as_if_it_were_pending():
+    """Otherwise it would be in its own way."""
+    said = ask(node("a", cpu="2"), pod("web", cpu="2", at="a"))
+
+    assert said["node"] == "a"
+    assert "the pod is on a already; explained as if it were still pending" in said["notes"]
+
+
+def test_nominated_pods_are_counted_on():
+    """As in the cycle: room that is kept for a pod at least as important is not free."""
+    rival = pod("rival", cpu="3", priority=10)
+    rival["status"]["nominatedNodeName"] = "a"
+
+    said = ask(node("a"), node("b"), rival, pod("web", cpu="2"))
+
+    assert said["feasible"] == ["b"]
+    assert [each["reason"] for each in said["rejected"]["a"]] == ["Insufficient cpu"]
+
+
+def test_gates_are_told():
+    said = ask(node("a"), pod("web", schedulingGates=[{"name": "example.com/wait"}]))
+
+    assert [each["plugin"] for each in said["gates"]] == ["SchedulingGates"]
+
+
+def test_ended_pods_take_no_room():
+    ended = pod("busy", cpu="4", at="a")
+    ended["status"]["phase"] = "Succeeded"
+
+    assert ask(node("a"), ended, pod("web"))["feasible"] == ["a"]
+
+
+def test_a_node_that_cannot_be_read_is_closed_and_named():
+    broken = node("broken", cpu="a lot")
+
+    said = ask(node("a"), broken, pod("web"))
+
+    (objection,) = said["rejected"]["broken"]
+    assert objection["plugin"] == ""
+    assert "status.allocatable[cpu]" in objection["reason"]
+
+
+def test_kinds_that_are_missing_are_named_with_their_readers():
+    said = ask()
+    assert {"kind": "Service", "plugins": ["PodTopologySpread"]} in said["missing"]
+
+    none = {"apiVersion": "v1", "kind": "ServiceList", "items": []}
+    said = answer(Question(name="web", snapshots=(dump(*CLUSTER), ("more", json.dumps(none)))))
+    assert "Service" not in {each["kind"] for each in said["missing"]}
+
+
+def test_several_files_and_yaml_make_one_cluster():
+    first, second = (
+        ("nodes", yaml.safe_dump_all([node("a"), node("b", taint="t")])),
+        ("pods", yaml.safe_dump({"apiVersion": "v1", "kind": "PodList", "items": [pod("web")]})),
+    )
+
+    said = answer(Question(name="web", snapshots=(first, second)))
+
+    assert (said["nodes"], said["node"]) == (2, "a")
+
+
+def test_times_in_yaml_stay_text():
+    text = (
+        "apiVersion: v1\nkind: Node\nmetadata: {name: a, creationTimestamp: 2026-01-01T00:00:00Z}\n"
+    )
+
+    said = answer(Question(name="web", snapshots=(("f", text), dump(pod("web", cpu="0")))))
+
+    assert said["nodes"] == 1
+    assert not said["notes"]
+
+
+# Pods that do not exist yet.
+
+
+def new(**spec):
+    document = pod("new", **spec)
+    del document["metadata"]["uid"], document["metadata"]["namespace"], document["status"]
+    return document
+
+
+def ask_new(document, *items, **more):
+    manifest = ("pod.yaml", yaml.safe_dump(document))
+    return answer(Question(manifest=manifest, snapshots=(dump(*(items or CLUSTER)),), **more))
+
+
+def test_a_new_pod_is_completed_and_what_was_filled_in_is_shown():
+    said = ask_new(new())
+
+    assert said["pod"] == {"namespace": "default", "name": "new", "priority": 0}
+    assert said["completed"] == [
+        "metadata.namespace: default",
+        "spec.priority: 0 (no PriorityClass)",
+        "spec.tolerations: node.kubernetes.io/not-ready:NoExecute for 300s",
+        "spec.tolerations: node.kubernetes.io/unreachable:NoExecute for 300s",
+    ]
+
+
+def test_priority_comes_from_the_class():
+    urgent = {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": {"name": "urgent"},
+        "value": 1000,
+        "preemptionPolicy": "Never",
+    }
+    usual = {**urgent, "metadata": {"name": "usual"}, "value": 7, "globalDefault": True}
+
+    named = ask_new(new(priorityClassName="urgent"), *CLUSTER, urgent, usual)
+    assert named["pod"]["priority"] == 1000
+    assert "spec.preemptionPolicy: Never (PriorityClass urgent)" in named["completed"]
+    assert ask_new(new(), *CLUSTER, urgent, usual)["pod"]["priority"] == 7
+    system = ask_new(new(priorityClassName="system-node-critical"))
+    assert system["pod"]["priority"] == 2_000_001_000
+
+
+def test_limits_are_requests_and_host_networks_open_ports():
+    document = new(hostNetwork=True)
+    document["spec"]["containers"] = [
+        {"name": "c", "ports": [{"containerPort": 80}], "resources": {"limits": {"cpu": "3"}}}
+    ]
+    taken = pod("taken", at="free", cpu="0")
+    taken["spec"]["containers"][0]["ports"] = [{"containerPort": 80, "hostPort": 80}]
+
+    said = ask_new(document, *CLUSTER, taken)
+
+    assert "spec.containers[0].resources.requests[cpu]: 3 (its limit)" in said["completed"]
+    assert "spec.containers[0].ports[0].hostPort: 80 (hostNetwork)" in said["completed"]
+    assert [each["plugin"] for each in said["rejected"]["free"]] == ["NodePorts"]
+    assert "NodeResourcesFit" in {each["plugin"] for each in said["rejected"]["full"]}
+
+
+def test_tolerations_that_are_there_are_left_alone():
+    given = [{"key": "node.kubernetes.io/not-ready", "operator": "Exists"}]
+
+    said = ask_new(new(tolerations=given))
+
+    assert sum(line.startswith("spec.tolerations") for line in said["completed"]) == 1
+
+
+def test_a_pod_of_another_scheduler_is_explained_under_the_first_profile():
+    said = ask_new(new(schedulerName="default-scheduler"))
+
+    assert said["profile"] == "py-scheduler"
+    assert any("names the scheduler default-scheduler" in note for note in said["notes"])
+
+
+# Plugins by users.
+
+PLUGINS = """
+import numpy as np
+
+from scheduler import Candidate, Only, Proposal, Refused, Rejection
+
+
+class Evict:
+    name = "Evict"
+
+    def post_filter(self, pod, nodes, diagnosis, ask):
+        victims = nodes.pods_on(nodes.row_of("full"))
+        return Proposal(Candidate("full", victims), (), "made room")
+
+
+class Raises:
+    name = "Raises"
+
+    def filter(self, pod, nodes):
+        raise RuntimeError("no luck")
+
+
+class Picky:
+    name = "Picky"
+
+    def pre_filter(self, pod, nodes):
+        return Only(frozenset({"full"}))
+
+
+class Stubborn:
+    name = "Stubborn"
+
+    def pre_filter(self, pod, nodes):
+        return Refused("never", resolvable=False)
+
+    def filter(self, pod, nodes):
+        yield Rejection(np.ones(len(nodes), dtype=np.bool_), "said twice")
+
+
+class Loaded:
+    name = "Loaded"
+    needs = {"gauges.v1.example.com", "node.annotations"}
+
+    def score(self, pod, nodes):
+        gauges = nodes.objects.custom("gauges.v1.example.com")
+        return np.array(
+            [
+                gauges[name].content["free"] if name in gauges
+                else int(nodes.node(row).metadata.annotations.get("free", 0))
+                for row, name in enumerate(nodes.names)
+            ],
+            dtype=np.int64,
+        )
+"""
+
+
+@pytest.fixture
+def plugins(tmp_path, monkeypatch):
+    """Return a configuration that enables some of PLUGINS."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "explained_plugins.py").write_text(PLUGINS)
+
+    def enable(*names):
+        lines = "".join(f"      - name: explained_plugins:{name}\n" for name in names)
+        return f"{HEAD}profiles:\n- plugins:\n    multiPoint:\n      enabled:\n{lines}"
+
+    yield enable
+    sys.modules.pop("explained_plugins", None)
+
+
+def test_preemption_names_its_victims(plugins):
+    document = plugins("Evict").replace(
+        "    multiPoint",
+        "    postFilter: {disabled: [{name: '*'}], enabled: [{name: "
+        "'explained_plugins:Evict'}]}\n    multiPoint",
+    )
+
+    said = ask(*(each for each in CLUSTER if each["metadata"]["name"] != "free"), config=document)
+
+    assert (said["decision"], said["node"]) == ("Preempt", "full")
+    assert said["preemption"] == {
+        "node": "full",
+        "victims": [{"namespace": "default", "name": "busy", "priority": 0}],
+        "message": "made room",
+    }
+
+
+def test_a_plugin_that_cannot_be_heard_is_named(plugins):
+    said = ask(config=plugins("Raises"))
+
+    assert said["decision"] == "Retry"
+    assert said["failed"] == {"Raises": "plugin 'Raises' raised RuntimeError in Filter: no luck"}
+    assert said["feasible"] == ["free"]
+
+
+def test_pre_filters_are_heard_too(plugins):
+    said = ask(config=plugins("Picky", "Stubborn"))
+
+    by_node = {
+        name: {each["plugin"]: each for each in each_said}
+        for name, each_said in said["rejected"].items()
+    }
+    assert by_node["free"]["Picky"]["reason"] == "node(s) didn't satisfy plugin(s) [Picky]"
+    assert "Picky" not in by_node["full"]
+    assert {each["Stubborn"]["reason"] for each in by_node.values()} == {"never"}
+
+
+def test_custom_resources_and_annotations_are_read_from_the_snapshot(plugins):
+    gauge = {
+        "apiVersion": "example.com/v1",
+        "kind": "Gauge",
+        "metadata": {"name": "a"},
+        "free": 70,
+    }
+    annotated = node("b")
+    annotated["metadata"]["annotations"] = {"free": "20"}
+
+    said = ask(node("a"), annotated, gauge, pod("web"), config=plugins("Loaded"))
+    assert said["scores"]["a"]["Loaded"]["raw"] == 70
+    assert said["scores"]["b"]["Loaded"]["raw"] == 20
+
+    without = ask(node("a"), pod("web"), config=plugins("Loaded"))
+    assert {"kind": "gauges.v1.example.com", "plugins": ["Loaded"]} in without["missing"]
+
+
+# Bad input.
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "dump: is empty; give what `kubectl get"),
+        ("[]", "dump: holds no Kubernetes object; give"),
+        ("just words", "dump: holds no Kubernetes object; give"),
+        ("{}", "dump: an object without kind; give"),
+        ('{"kind": "List", "items": 3}', "dump: items: must be a list of objects"),
+        ('{"kind": "List", "items": [{}]}', "dump: an item without kind; give"),
+        ("a: b: c", "dump: neither JSON nor YAML: mapping values are not allowed"),
+        ('{"kind": "List", "items": []}', "there is no pod default/web in the snapshot; name its"),
+    ],
+)
+def test_a_bad_snapshot_is_refused_in_one_line(text, says):
+    with pytest.raises(ConfigurationError) as caught:
+        answer(Question(name="web", snapshots=(("dump", text),)))
+    assert str(caught.value).startswith(says)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("document", "says"),
+    [
+        ({"kind": "Deployment"}, "pod.yaml: must hold one Pod and nothing else, not Deployment"),
+        ({**new(), "spec": 3}, "pod.yaml: spec: Expected `object`, got `int`"),
+        ({**new(), "metadata": {"name": 3}}, "pod.yaml: metadata.name: Expected `str`"),
+        (new(cpu="lots"), "pod.yaml: spec.containers[0].resources.requests[cpu]"),
+        (new(priorityClassName="gone"), "spec.priorityClassName: there is no PriorityClass gone"),
+    ],
+)
+def test_a_bad_manifest_is_refused_in_one_line(document, says):
+    with pytest.raises(ConfigurationError) as caught:
+        ask_new(document)
+    assert str(caught.value).startswith(says)
+    assert "\n" not in str(caught.value)
+
+
+def test_namespaces_must_agree():
+    document = new()
+    document["metadata"]["namespace"] = "there"
+
+    assert ask_new(document, namespace="there")["pod"]["namespace"] == "there"
+    with pytest.raises(ConfigurationError, match="the pod's namespace is there, not here"):
+        ask_new(document, namespace="here")
+
+
+def test_an_unknown_profile_is_refused():
+    with pytest.raises(ConfigurationError, match="there is no profile other; the configuration"):
+        ask(profile="other")
+
+
+# On the command line.
+
+
+@pytest.fixture
+def files(tmp_path):
+    (tmp_path / "dump.json").write_text(dump(*CLUSTER)[1])
+    (tmp_path / "pod.yaml").write_text(yaml.safe_dump(new()))
+    return tmp_path
+
+
+def invoke(*args, **settings):
+    return CliRunner().invoke(main, ["explain", *map(str, args)], **settings)
+
+
+def test_the_table_shows_it_all(files):
+    result = invoke("web", "-s", files / "dump.json")
+
+    assert result.exit_code == 0, result.output
+    lines = [" ".join(line.split()) for line in result.output.splitlines()]
+    assert "Pod default/web, priority 0" in lines
+    assert "Decision Bind: default/web would be bound to free" in lines
+    assert any(line.startswith("free * ") and "0 > 100 > 300" in line for line in lines)
+    assert "kept TaintToleration no node(s) had untolerated taint(s)" in lines
+    assert "NodeResourcesFit no Insufficient cpu" in lines
+    assert any(line.startswith("Missing no Service in the snapshot") for line in lines)
+
+
+def test_the_table_can_be_shortened(files):
+    result = invoke("web", "-s", files / "dump.json", "--limit", "1")
+
+    assert "full" in result.output
+    assert "kept" not in result.output
+    assert "… and 1 more" in result.output
+
+
+@pytest.mark.parametrize(("output", "read"), [("json", json.loads), ("yaml", yaml.safe_load)])
+def test_documents_can_be_read_back(files, output, read):
+    result = invoke("-f", files / "pod.yaml", "-s", "-", "-o", output, input=dump(*CLUSTER)[1])
+
+    assert read(result.output)["node"] == "free"
+    assert list(read(result.output)) == list(ask())
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        ((), "give either the NAME of a pod or a manifest with -f"),
+        (("web", "-f", "x"), "give either the NAME of a pod or a manifest with -f"),
+        (("-f", "-", "-s", "-"), "only one file can be read from standard input"),
+        (("web", "-s", "x", "--context", "c"), "with --snapshot no API server is asked"),
+        (("web", "-s", "nowhere"), "error: --snapshot: cannot read nowhere: No such file"),
+    ],
+)
+def test_mistakes_cost_one_line_and_exit_code_2(args, says):
+    result = invoke(*args)
+
+    assert result.exit_code == 2
+    assert says in result.output
