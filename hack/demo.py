@@ -99,8 +99,8 @@ def _get_binaries(screen: Screen) -> None:
     missing = [name for name in BINARIES if name not in default_cache().find(BINARIES)]
     if missing and "KUBEBUILDER_ASSETS" not in os.environ:
         screen.say(
-            f"First run: {', '.join(missing)} must be fetched, once for this user. A download takes"
-            "\nabout a minute; without one they are built with Go, ten minutes on two cores."
+            f"First run: {', '.join(missing)} must be fetched, once for this user. A download"
+            "\ntakes about a minute; without one they are built with Go, in five to ten minutes."
         )
     with _ticking(screen):
         ensure(BINARIES)

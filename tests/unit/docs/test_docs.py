@@ -8,6 +8,7 @@ import msgspec
 import pytest
 import yaml
 
+import scheduler
 from scheduler.cli.run import run as run_command
 from scheduler.config import document, plugin_args
 from scheduler.config.configuration import read
@@ -16,6 +17,7 @@ from scheduler.framework.registry import Registry
 from scheduler.observe import event_names, families
 from scheduler.plugins import IN_TREE
 from scheduler.queue.place import TRANSITIONS
+from scheduler.snapshot.node_table import NodeTable
 
 ROOT = Path(__file__).parents[3]
 PAGES = sorted(
@@ -238,3 +240,17 @@ def test_rooms_are_all_drawn():
     (picture, *_) = _blocks(_read("docs/architecture.md"), "")
 
     assert [room for room in ROOMS if room != "testing" and room not in picture] == []
+
+
+def test_what_a_table_can_be_asked_is_there():
+    named = set(re.findall(r"\bnodes\.(\w+)", _read("docs/plugins.md")))
+
+    assert named
+    assert [name for name in named if not hasattr(NodeTable, name)] == []
+
+
+def test_public_names_that_documents_import_are_public():
+    for page in PAGES:
+        for block in _blocks(page.read_text(), "python"):
+            for names in re.findall(r"^from scheduler import (.+)$", block, re.MULTILINE):
+                assert set(names.split(", ")) <= set(scheduler.__all__), page
