@@ -256,6 +256,8 @@ def _make_room(attempt: Attempt, narrowed: Narrowed, filtered: Filtered | None) 
                 diagnosis.with_post_filter(answer.message),
                 answer.message,
             )
+        if answer.stop:
+            said, clear = [], False
         if answer.message:
             said.append(answer.message)
         clear = clear or answer.clear_nomination
@@ -274,15 +276,27 @@ def _ask_post_filters(
 
     with attempt.observer.extension_point("PostFilter"):
         for plugin in attempt.profile.post_filter:
-            yield ask(
-                "PostFilter",
-                plugin.name,
-                attempt.observer,
-                plugin.post_filter,
-                attempt.pod,
-                attempt.nodes,
-                diagnosis,
-                filters,
+            try:
+                answer: object = ask(
+                    "PostFilter",
+                    plugin.name,
+                    attempt.observer,
+                    plugin.post_filter,
+                    attempt.pod,
+                    attempt.nodes,
+                    diagnosis,
+                    filters,
+                )
+            except PluginError as bug:
+                answer = bug
+            else:
+                if not isinstance(answer, Proposal | Refusal):
+                    answer = PluginError(plugin.name, f"answered PostFilter with {answer!r}")
+            # The filters' verdict stands, whatever goes wrong in the search for room.
+            yield (
+                answer
+                if isinstance(answer, Proposal | Refusal)
+                else Refusal(str(answer), stop=True)
             )
 
 
