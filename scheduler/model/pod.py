@@ -254,7 +254,7 @@ class Pod(Struct, Raw, frozen=True, dict=True, gc=True):
             amounts = dict(self.placed_requests)
             containers = self._sum(_PLACED_WITH_DEFAULTS.without_pod_level())
             for name in (CPU, MEMORY):
-                if name not in amounts:
+                if name not in amounts and name in containers:
                     amounts[name] = containers[name]
         return amounts
 
