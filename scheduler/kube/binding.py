@@ -62,8 +62,8 @@ class BindObserver:
     def conflicted(self) -> None:
         """Hear that somebody else decided first."""
 
-    def answer_lost(self) -> None:
-        """Hear that a binding was posted and no answer came."""
+    def answer_lost(self, pod: Pod, why: str) -> None:
+        """Hear that the binding of *pod* was posted and no answer came."""
 
     def throttled(self, seconds: float) -> None:
         """Hear that the server asked to come back after *seconds*."""
@@ -208,6 +208,7 @@ class _Binding:
         observer: BindObserver,
     ) -> None:
         self.requests = requests
+        self.pod = pod
         self.uid = pod.uid
         self.node = node
         self.body = body
@@ -262,7 +263,7 @@ class _Binding:
     def judge_failure(self, error: ApiError) -> BindOutcome | _Lost:
         match error:
             case Unreachable():
-                self.observer.answer_lost()
+                self.observer.answer_lost(self.pod, str(error))
                 return _Lost(str(error))
             case Conflict():
                 self.observer.conflicted()

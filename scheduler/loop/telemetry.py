@@ -176,10 +176,10 @@ class Telemetry(BindObserver, EventObserver, LeaseObserver):
         """Somebody else decided about a pod first."""
         self.metrics.bind_conflicted()
 
-    def answer_lost(self) -> None:
+    def answer_lost(self, pod: Pod, why: str) -> None:
         """A binding was posted and no answer came."""
         self.metrics.answer_lost("binding")
-        log.warning(event_names.BINDING_ANSWER_LOST)
+        log.warning(event_names.BINDING_ANSWER_LOST, pod=pod.key, error=why)
 
     def throttled(self, seconds: float) -> None:
         """The server asked to come back after *seconds*."""

@@ -317,7 +317,7 @@ def test_apiserver_itself_refuses_what_cannot_be_read(world):
     with pytest.raises(ApiError, match="quantities must match"):
         world.post_node(broken)
     selector = {"matchExpressions": [{"key": "app", "operator": "Resembles", "values": ["x"]}]}
-    with pytest.raises(ApiError, match="not a valid (label )?selector operator"):
+    with pytest.raises(ApiError, match=r"not a valid (label )?selector operator"):
         world.pod(topologySpreadConstraints=[constraint(selector)])
 
 

@@ -114,7 +114,7 @@ class Counts(BindObserver):
     def conflicted(self):
         self.conflicts += 1
 
-    def answer_lost(self):
+    def answer_lost(self, pod, why):
         self.lost += 1
 
     def throttled(self, seconds):
