@@ -8,7 +8,7 @@ placed, as it would be in a cluster, so that nothing is answered from an unchang
 import argparse
 import statistics
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -24,8 +24,7 @@ from scheduler.testing import make_node, make_pod
 ZONE: Final = "topology.kubernetes.io/zone"
 HOST: Final = "kubernetes.io/hostname"
 ZONES: Final = 10
-TEMPLATES: Final = 50
-"""Workloads of plain pods that run beside the measured one."""
+MEASURED: Final = "measured"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,45 +34,58 @@ class Case:
     Args:
         spec: What its template says beside requests and labels.
         running: How many of its own template are running already, out of all running pods.
+        workloads: How many workloads there are beside it.
+        alike: Whether those say the same, each of itself.
     """
 
-    spec: dict[str, Any]
+    spec: Callable[[str], dict[str, Any]]
     running: float = 0.5
+    workloads: int = 50
+    alike: bool = False
 
 
-def _term(key: str) -> dict[str, Any]:
-    return {"labelSelector": {"matchLabels": {"app": "measured"}}, "topologyKey": key}
+def _term(app: str, key: str) -> dict[str, Any]:
+    return {"labelSelector": {"matchLabels": {"app": app}}, "topologyKey": key}
 
 
-def _required(side: str, key: str) -> dict[str, Any]:
-    return {"affinity": {side: {"requiredDuringSchedulingIgnoredDuringExecution": [_term(key)]}}}
+def _plain(_: str) -> dict[str, Any]:
+    return {}
 
 
-def _preferred(side: str, key: str) -> dict[str, Any]:
-    wishes = [{"weight": 10, "podAffinityTerm": _term(key)}]
-    return {"affinity": {side: {"preferredDuringSchedulingIgnoredDuringExecution": wishes}}}
+def _required(side: str, key: str) -> Callable[[str], dict[str, Any]]:
+    required = "requiredDuringSchedulingIgnoredDuringExecution"
+    return lambda app: {"affinity": {side: {required: [_term(app, key)]}}}
 
 
-def _spread(action: str) -> dict[str, Any]:
-    constraint = _term(ZONE) | {"maxSkew": 5, "whenUnsatisfiable": action}
-    return {"topology_spread_constraints": [constraint]}
+def _preferred(side: str, key: str) -> Callable[[str], dict[str, Any]]:
+    preferred = "preferredDuringSchedulingIgnoredDuringExecution"
+    return lambda app: {
+        "affinity": {side: {preferred: [{"weight": 10, "podAffinityTerm": _term(app, key)}]}}
+    }
+
+
+def _spread(action: str) -> Callable[[str], dict[str, Any]]:
+    more = {"maxSkew": 5, "whenUnsatisfiable": action}
+    return lambda app: {"topology_spread_constraints": [_term(app, ZONE) | more]}
 
 
 CASES: Final = {
-    "plain": Case({}),
+    "plain": Case(_plain),
     "hard spread over zones": Case(_spread("DoNotSchedule")),
     "soft spread over zones": Case(_spread("ScheduleAnyway")),
     "required affinity, zone": Case(_required("podAffinity", ZONE)),
     "preferred affinity, host": Case(_preferred("podAffinity", HOST)),
     "required anti-affinity, host": Case(_required("podAntiAffinity", HOST), 0.2),
     "preferred anti-affinity, host": Case(_preferred("podAntiAffinity", HOST)),
+    "the same, 2,000 such workloads": Case(_preferred("podAntiAffinity", HOST), 0.01, 2000, True),
 }
 
 
-def measured(case: Case, index: int) -> Pod:
-    """Make one pod of the template, decoded anew as the watch would."""
+def _pod(case: Case, app: str, index: int) -> Pod:
+    """Make one pod of a workload, decoded anew as the watch would."""
+    says = case.spec(app) if case.alike or app == MEASURED else {}
     requests = {"cpu": "100m", "memory": "128Mi"}
-    return make_pod(f"measured-{index}", labels="app=measured", requests=requests, **case.spec)
+    return make_pod(f"{app}-{index}", labels=f"app={app}", requests=requests, **says)
 
 
 def cluster(case: Case, nodes: int, pods: int) -> ClusterCache:
@@ -82,22 +94,19 @@ def cluster(case: Case, nodes: int, pods: int) -> ClusterCache:
     for index in range(nodes):
         cache.add_node(make_node(f"node-{index}", zone=f"zone-{index % ZONES}"))
     for index in range(pods):
-        if index < pods * case.running:
-            pod = measured(case, index)
-        else:
-            labels = f"app=other-{index % TEMPLATES}"
-            pod = make_pod(f"other-{index}", labels=labels, requests="100m cpu, 128Mi")
+        own = index < pods * case.running
+        pod = _pod(case, MEASURED if own else f"other-{index % case.workloads}", index)
         cache.add_pod(pod.on(f"node-{index % nodes}"))
     return cache
 
 
 def decisions(case: Case, nodes: int, pods: int, count: int) -> Iterator[float]:
-    """Decide and place *count* pods, and yield the CPU seconds of each decision."""
+    """Decide about *count* pods and place them, and yield the CPU seconds of each decision."""
     registry = Registry(IN_TREE)
     profile = registry.build(read().resolve(registry.available).profiles[0])
     cache = cluster(case, nodes, pods)
     for index in range(pods, pods + count):
-        pod = measured(case, index)
+        pod = _pod(case, MEASURED, index)
         pod.check()
         attempt = Attempt(profile, pod, cache.view(), {})
         began = time.process_time()

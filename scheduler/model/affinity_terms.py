@@ -9,6 +9,7 @@ Source: ``kube-scheduler/framework/types.go`` (AffinityTerm, PodInfo.Update).
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
+from functools import lru_cache
 from typing import Final
 
 from scheduler.errors import MalformedObject
@@ -108,13 +109,23 @@ def read_terms(affinity: Affinity | None, namespace: str) -> PodTerms:
             problems.append(f"{what}: {problem}")
             return ()
 
-    return PodTerms(
-        near=read("requiredAffinityTerms", lambda: _required(near, Bond.NEAR, namespace)),
-        apart=read("requiredAntiAffinityTerms", lambda: _required(apart, Bond.APART, namespace)),
-        preferred=read("preferredAffinityTerms", lambda: _preferred(near, 1, namespace))
-        + read("preferredAntiAffinityTerms", lambda: _preferred(apart, -1, namespace)),
-        problem=f"[{', '.join(problems)}]" if len(problems) > 1 else "".join(problems),
+    return _shared(
+        PodTerms(
+            near=read("requiredAffinityTerms", lambda: _required(near, Bond.NEAR, namespace)),
+            apart=read(
+                "requiredAntiAffinityTerms", lambda: _required(apart, Bond.APART, namespace)
+            ),
+            preferred=read("preferredAffinityTerms", lambda: _preferred(near, 1, namespace))
+            + read("preferredAntiAffinityTerms", lambda: _preferred(apart, -1, namespace)),
+            problem=f"[{', '.join(problems)}]" if len(problems) > 1 else "".join(problems),
+        )
     )
+
+
+@lru_cache(maxsize=4096)
+def _shared(terms: PodTerms) -> PodTerms:
+    """Return the one that stands for all equal *terms*: pods of a template share it."""
+    return terms
 
 
 _EMPTY: Final = PodAffinity()

@@ -1,6 +1,6 @@
 """The NodeTable: all nodes at one instant, one row each, as plugins see them."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
@@ -282,9 +282,10 @@ class NodeTable:
     def count(self, pods: PodSet) -> Int64s:
         """How many of *pods* are on the node."""
         self._check()
+        worth = _worth(pods)
         return self._changed(
             self._tally(self._columns.groups.column(pods, self._whole)),
-            lambda change: change.sum(pods.holds),
+            lambda change: change.sum(worth),
         )
 
     def count_domains(self, key: str, pods: PodSet, included: Mask) -> DomainCounts:
@@ -307,7 +308,8 @@ class NodeTable:
         own = self._gather(ids)
         if not self._changes:
             return _in_one_world(own, counts, present)
-        delta = self._changed(np.zeros(len(own), dtype=np.int64), lambda c: c.sum(pods.holds))
+        worth = _worth(pods)
+        delta = self._changed(np.zeros(len(own), dtype=np.int64), lambda c: c.sum(worth))
         return _in_own_worlds(own, counts, present, np.where(self._gather(slots) > 0, delta, 0))
 
     def sum_domains(self, key: str, counted: Iterable[tuple[Counted, int]]) -> DomainSums:
@@ -325,9 +327,10 @@ class NodeTable:
         here, total = sums.take(_slots_of(own)), np.full(len(own), int(sums.sum()))
         if not self._changes:
             return DomainSums(here, total)
+        worths = [(_worth(each), weight) for each, weight in parts]
         delta = self._changed(
             np.zeros(len(own), dtype=np.int64),
-            lambda change: sum(weight * change.sum(_worth(each)) for each, weight in parts),
+            lambda change: sum(weight * change.sum(worth) for worth, weight in worths),
         )
         delta[own == NO_DOMAIN] = 0
         return DomainSums(here + delta, total + delta)
@@ -414,10 +417,19 @@ class NodeTable:
 
 
 def _worth(counted: Counted) -> Callable[[Pod], int]:
-    """Return how often one pod counts."""
-    if isinstance(counted, PodSet):
-        return counted.holds
-    return lambda pod: pod.affinity_terms.of(counted.bond).count(counted)
+    """Return how often one pod counts; whole templates of pods are told apart once."""
+    if isinstance(counted, Term):
+        return lambda pod: pod.affinity_terms.of(counted.bond).count(counted)
+    known: dict[Hashable, bool] = {}
+
+    def holds(pod: Pod) -> bool:
+        kind = pod.namespace, pod.label_set, pod.terminating
+        answer = known.get(kind)
+        if answer is None:
+            answer = known[kind] = counted.holds(pod)
+        return answer
+
+    return holds
 
 
 def _sum_by_slot(slots: Rows, counts: Int64s, size: int) -> tuple[Int64s, Mask]:

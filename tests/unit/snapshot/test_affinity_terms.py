@@ -1,0 +1,99 @@
+"""The index of affinity terms that pods carry."""
+
+import pytest
+
+from scheduler.model.affinity_terms import Bond, Term
+from scheduler.model.selectors import (
+    EVERYTHING,
+    EXISTS,
+    IN,
+    NOT_IN,
+    NOTHING,
+    Requirement,
+    Selector,
+    from_map,
+)
+from scheduler.snapshot.affinity_terms import TermIndex
+from scheduler.testing import make_pod
+
+HERE = frozenset({"default"})
+WEB = Term(Bond.APART, "zone", from_map({"app": "web"}), HERE)
+TEAM_A = from_map({"team": "a"})
+
+
+def among(key, *values):
+    return Requirement(key, IN, frozenset(values))
+
+
+def index_of(*terms):
+    index = TermIndex()
+    for term in terms:
+        index.add(0, term, 1)
+    return index
+
+
+@pytest.mark.parametrize(
+    ("selector", "labels", "expected"),
+    [
+        (from_map({"app": "web"}), "app=web", True),
+        (from_map({"app": "web"}), "app=db", False),
+        (from_map({"app": "web", "rev": "1"}), "app=web", False),
+        (Selector((among("app", "web", "db"), among("rev", "1", "2", "3"))), "app=db, rev=3", True),
+        (Selector((among("app", "web", "db"), among("rev", "1", "2", "3"))), "app=db", False),
+        (Selector((Requirement("app", EXISTS),)), "app=web", True),
+        (Selector((Requirement("app", NOT_IN, frozenset({"web"})),)), "", True),
+        (EVERYTHING, "", True),
+        (NOTHING, "app=web", False),
+    ],
+)
+def test_a_term_is_found_by_the_pods_it_is_about(selector, labels, expected):
+    term = Term(Bond.APART, "zone", selector, HERE)
+
+    assert (term in index_of(term).about(make_pod(labels=labels), {})) is expected
+
+
+@pytest.mark.parametrize(
+    ("namespaces", "selector", "labels", "expected"),
+    [
+        ({"default"}, NOTHING, {}, True),
+        ({"other"}, NOTHING, {}, False),
+        ({"other", "default"}, NOTHING, {}, True),
+        (set(), TEAM_A, {"team": "a"}, True),
+        (set(), TEAM_A, {"team": "b"}, False),
+        ({"default"}, TEAM_A, {}, True),
+        (set(), EVERYTHING, {}, True),
+    ],
+)
+def test_it_is_found_in_the_namespaces_it_is_about(namespaces, selector, labels, expected):
+    term = Term(Bond.APART, "zone", from_map({"app": "web"}), frozenset(namespaces), selector)
+
+    found = index_of(term).about(make_pod(labels="app=web"), labels)
+
+    assert found == ([term] if expected else [])
+
+
+def test_carriers_are_counted_by_row_and_moved_with_it():
+    index = index_of(WEB, WEB)
+    index.add(3, WEB, 1)
+
+    index.move(3, 1)
+
+    assert index.carriers(WEB).dense(4).tolist() == [2, 1, 0, 0]
+
+
+def test_a_term_that_nobody_carries_any_more_is_forgotten():
+    """In a cluster where workloads come and go, terms would pile up otherwise."""
+    index = index_of(WEB, WEB)
+
+    index.add(0, WEB, -1)
+    assert index.about(make_pod(labels="app=web"), {}) == [WEB]
+    index.add(0, WEB, -1)
+
+    assert index.carriers(WEB) is None
+    assert index.about(make_pod(labels="app=web"), {}) == []
+    assert vars(index) == vars(TermIndex())
+
+
+def test_a_carrier_cannot_leave_twice():
+    with pytest.raises(AssertionError, match="twice"):
+        TermIndex().add(0, WEB, -1)
