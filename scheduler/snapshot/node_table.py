@@ -137,6 +137,7 @@ class NodeTable:
 
     def named(self, names: Iterable[str]) -> Mask:
         """Return which rows have one of *names*."""
+        self._check()
         rows = (self._columns.rows[name] for name in names if name in self._columns.rows)
         mask = np.zeros(len(self._columns), dtype=np.bool_)
         mask[list(rows)] = True
@@ -204,6 +205,7 @@ class NodeTable:
 
     def domain_numbers(self, key: str) -> int:
         """How many domain numbers of *key* were given out: one more than the largest."""
+        self._check()
         return self._columns.labels.column(key).values
 
     def by_taints(self, answer: Callable[[tuple[Taint, ...]], int]) -> Int64s:
@@ -380,7 +382,7 @@ class NodeTable:
     def _tally(self, tally: Tally | None) -> Int64s:
         self._check()
         if tally is None:
-            return np.zeros(len(self), dtype=np.int64)
+            return _read_only(np.zeros(len(self), dtype=np.int64))
         return self._gather(tally.dense(self._whole))
 
     def _weighed(self, parts: Iterable[tuple[Counted, int]]) -> Int64s:
@@ -400,12 +402,10 @@ class NodeTable:
         self._check()
         taints = self._columns.taints
         answers = np.array([answer(each) for each in taints.sets], dtype=kind)
-        return answers[self._gather(taints.ids[: self._whole])]
+        return _read_only(answers[self._gather(taints.ids[: self._whole])])
 
     def _gather(self, column: NDArray[T]) -> NDArray[T]:
-        gathered = column.view() if self._rows is None else column[self._rows]
-        gathered.flags.writeable = False
-        return gathered
+        return _read_only(column.view() if self._rows is None else column[self._rows])
 
     def _changed(self, column: Int64s, delta: Callable[[Change], int]) -> Int64s:
         if not self._changes:
@@ -414,6 +414,11 @@ class NodeTable:
         for row, change in self._changes.items():
             column[row] += delta(change)
         return column
+
+
+def _read_only(column: NDArray[T]) -> NDArray[T]:
+    column.flags.writeable = False
+    return column
 
 
 def _worth(counted: Counted) -> Callable[[Pod], int]:

@@ -1,0 +1,344 @@
+"""The parts that columns are made of: right, and no larger than what they hold."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scheduler.errors import StaleView
+from scheduler.model.pod import HostPort
+from scheduler.model.selectors import (
+    DOES_NOT_EXIST,
+    EVERYTHING,
+    EXISTS,
+    GT,
+    IN,
+    LT,
+    NOT_IN,
+    Requirement,
+    from_map,
+)
+from scheduler.model.taints import Taint
+from scheduler.snapshot.columns import ClusterColumns, TaintSets
+from scheduler.snapshot.labels import LabelIndex
+from scheduler.snapshot.node_table import NodeTable
+from scheduler.snapshot.pod_groups import PodGroups, PodSet
+from scheduler.snapshot.tally import Tally
+from scheduler.testing import make_node, make_pod
+
+ROWS = 150
+ROW = st.integers(0, ROWS - 1)
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("set"), ROW, st.integers(-3, 3)),
+        st.tuples(st.just("add"), ROW, st.integers(-3, 3)),
+        st.tuples(st.just("move"), ROW, ROW),
+        st.tuples(st.just("fill"), st.integers(1, ROWS), st.integers(-1, 2)),
+    ),
+    max_size=30,
+)
+
+
+@given(STEPS)
+def test_a_tally_counts_as_a_map_does(steps):
+    """Sparse or dense, and across the change from one to the other."""
+    tally, model = Tally(), dict.fromkeys(range(ROWS), 0)
+    for kind, row, argument in steps:
+        match kind:
+            case "set":
+                tally[row] = model[row] = argument
+            case "add":
+                tally.add(row, argument)
+                model[row] += argument
+            case "move" if row != argument:
+                tally.move(row, argument)
+                model[argument], model[row] = model[row], 0
+            case "fill":
+                for each in range(row):
+                    tally[each] = model[each] = argument
+
+    expected = np.array(list(model.values()))
+    for told in (tally, Tally.of(expected)):
+        assert told.dense(ROWS).tolist() == expected.tolist()
+        assert told.where(ROWS).tolist() == (expected != 0).tolist()
+        assert [told[row] for row in range(ROWS)] == expected.tolist()
+        assert told.counting == np.count_nonzero(expected)
+        assert bool(told) == expected.any()
+
+
+def test_what_a_tally_shows_cannot_be_written():
+    tally = Tally()
+    tally[3] = 1
+    with pytest.raises(ValueError, match="read-only"):
+        tally.dense(5)[0] = 1
+    for row in range(100):
+        tally[row] = 1
+    with pytest.raises(ValueError, match="read-only"):
+        tally.dense(100)[0] = 2
+    tally[0] = 5
+    assert tally[0] == 5
+
+
+# Labels.
+
+
+@pytest.mark.parametrize(
+    "requirement",
+    [
+        Requirement("k", IN, frozenset({"1", "x"})),
+        Requirement("k", IN, frozenset({"never seen"})),
+        Requirement("k", NOT_IN, frozenset({"1", "never seen"})),
+        Requirement("k", EXISTS),
+        Requirement("k", DOES_NOT_EXIST),
+        Requirement("k", GT, frozenset({"1"})),
+        Requirement("k", LT, frozenset({"2"})),
+        Requirement("other", EXISTS),
+        Requirement("other", NOT_IN, frozenset({"1"})),
+    ],
+)
+def test_a_requirement_over_a_column_is_the_requirement_over_each_node(requirement):
+    values = ["1", "2", "x", "", None, "1"]
+    nodes = [
+        make_node(f"n{row}", labels={} if value is None else {"k": value})
+        for row, value in enumerate(values)
+    ]
+    index = LabelIndex(nodes)
+
+    found = index.where(requirement, len(nodes))
+
+    assert found.tolist() == [requirement.matches(node.metadata.labels) for node in nodes]
+    assert index.where(requirement, len(nodes)) is found, "asked twice, answered once"
+    with pytest.raises(ValueError, match="read-only"):
+        found[0] = True
+
+
+def test_label_values_of_nodes_long_gone_are_forgotten():
+    columns = ClusterColumns()
+    columns.add_node(make_node("n"))
+    view = NodeTable(columns)
+    view.domains("k")
+    for value in range(2000):
+        columns.update_node(make_node("n", labels=f"k=v{value}"))
+        NodeTable(columns).labelled("k", f"v{value}")
+
+    assert columns.labels.column("k").values < 200
+    assert len(columns.labels._masks) <= 1
+
+
+def test_label_keys_and_requirements_are_kept_in_a_limited_number():
+    columns = ClusterColumns()
+    columns.add_node(make_node("n"))
+    view = NodeTable(columns)
+    for key in range(3000):
+        view.labelled(f"key-{key}", "x")
+
+    assert len(columns.labels._columns) <= 256
+    assert len(columns.labels._masks) <= 1024
+
+
+# Taints.
+
+
+def test_taint_lists_of_nodes_long_gone_are_forgotten():
+    sets = TaintSets()
+    for number in range(1000):
+        sets.set(0, (Taint(key=f"k{number}"),), 1)
+        assert sets.sets[sets.ids[0]] == (Taint(key=f"k{number}"),)
+
+    assert len(sets.sets) < 100
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.randoms(use_true_random=False))
+def test_every_row_keeps_its_own_taints_however_nodes_come_and_go(rng):
+    columns, taints = ClusterColumns(), {}
+    for turn in range(300):
+        name = f"n{rng.randrange(6)}"
+        if name in taints and rng.random() < 0.4:
+            columns.remove_node(name)
+            del taints[name]
+            continue
+        taints[name] = f"t{turn}"
+        node = make_node(name, taints=f"t{turn}:NoSchedule")
+        columns.update_node(node) if name in columns.rows else columns.add_node(node)
+
+    keys = [columns.taints.sets[number][0].key for number in columns.taints.ids[: len(taints)]]
+    assert dict(zip(columns.names, keys, strict=True)) == taints
+    assert len(columns.taints.sets) < 80
+
+
+# Pods by what matches them.
+
+
+def test_match_columns_follow_pods_and_are_limited_in_number():
+    groups = PodGroups()
+    web = PodSet(frozenset({"default"}), from_map({"app": "web"}))
+    pod = make_pod("a", labels="app=web, tier=x")
+    groups.add(3, pod, 1)
+    assert groups.column(web, 5).dense(5).tolist() == [0, 0, 0, 1, 0]
+    groups.add(1, make_pod("b", labels="app=web"), 1)
+    groups.add(1, make_pod("c", labels="app=db"), 1)
+    groups.add(1, make_pod("d", labels="app=web", namespace="other"), 1)
+    groups.add(1, make_pod("e", labels="app=web", terminating=True), 1)
+    assert groups.column(web, 5).dense(5).tolist() == [0, 1, 0, 1, 0]
+
+    for number in range(1000):
+        groups.column(PodSet(None, from_map({"x": str(number)})), 5)
+    assert len(groups._columns) <= 512
+    assert all(len(group.columns) <= 512 for group in groups._groups.values())
+
+    groups.add(3, pod, -1)
+    assert groups.column(web, 5).dense(5).tolist() == [0, 1, 0, 0, 0]
+
+
+def test_a_pod_that_leaves_twice_is_our_bug():
+    groups = PodGroups()
+    groups.add(0, make_pod(), 1)
+    groups.add(0, make_pod(), -1)
+
+    with pytest.raises(AssertionError, match="left its node twice"):
+        groups.add(0, make_pod(), -1)
+
+
+# All together.
+
+AFFINITY = {
+    "podAntiAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": [
+            {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "web"}}}
+        ]
+    }
+}
+
+
+def crowded(columns, turn):
+    row = columns.add_node(
+        make_node(
+            f"n{turn}",
+            allocatable={"cpu": "8", f"example.com/r{turn}": "2", "hugepages-1Gi": "0"},
+            images={f"image-{turn}": "1Mi"},
+            labels=f"zone=z{turn}",
+            taints=f"t{turn}:NoSchedule",
+        )
+    )
+    pod = make_pod(
+        f"p{turn}",
+        node=f"n{turn}",
+        labels=f"app=a{turn}",
+        requests={"cpu": "1", f"example.com/r{turn}": "1", f"example.com/z{turn}": "0"},
+        host_ports=[turn + 1],
+        affinity=AFFINITY,
+    )
+    columns.add_pod(row, pod)
+    view = NodeTable(columns)
+    view.labelled("zone", f"z{turn}")
+    view.count(PodSet(None, from_map({"app": f"a{turn}"})))
+    return pod
+
+
+def test_what_is_gone_takes_no_room():
+    """Whatever came and went: resources, images, ports, groups and terms go with the last user."""
+    columns = ClusterColumns()
+    for turn in range(300):
+        pod = crowded(columns, turn)
+        columns.remove_pod(columns.rows[f"n{turn}"], pod.uid)
+        columns.remove_node(f"n{turn}")
+
+    assert len(columns) == len(columns.names) == len(columns.pods) == len(columns.rows) == 0
+    assert set(columns.allocatable) == set()
+    assert set(columns.requested) <= {"cpu", "memory"}
+    assert columns._ports == {}
+    assert columns._images == {}
+    assert columns.closed == {}
+    assert columns.groups._groups == {}
+    assert all(not index._carriers and not index._filed for index in columns.terms.values())
+    assert len(columns.taints.sets) < 100
+
+
+def test_rows_stay_dense():
+    columns = ClusterColumns()
+    for turn in range(10):
+        crowded(columns, turn)
+    columns.set_closed(9, "because")
+    for turn in (0, 4, 8):
+        [pod] = columns.pods[columns.rows[f"n{turn}"]].values()
+        columns.remove_pod(columns.rows[f"n{turn}"], pod.uid)
+        columns.remove_node(f"n{turn}")
+
+    view = NodeTable(columns)
+    assert sorted(columns.rows.values()) == list(range(7)) == list(range(len(view)))
+    for name, row in columns.rows.items():
+        turn = name[1:]
+        assert view.names[row] == name == view.node(row).name
+        assert [pod.name for pod in view.pods_on(row)] == [f"p{turn}"]
+        assert view.allocatable(f"example.com/r{turn}").nonzero()[0].tolist() == [row]
+        assert view.requested(f"example.com/r{turn}").nonzero()[0].tolist() == [row]
+        assert view.labelled("zone", f"z{turn}").nonzero()[0].tolist() == [row]
+        assert view.image(f"image-{turn}")[2].nonzero()[0].tolist() == [row]
+        port = HostPort(ip="0.0.0.0", protocol="TCP", port=int(turn) + 1)
+        assert view.port_conflicts([port]).nonzero()[0].tolist() == [row]
+    assert list(view.closed) == [columns.rows["n9"]]
+
+
+def test_removing_a_node_with_pods_is_our_bug():
+    columns = ClusterColumns()
+    crowded(columns, 1)
+
+    with pytest.raises(AssertionError, match="with pods in its row"):
+        columns.remove_node("n1")
+
+
+QUESTIONS = {
+    "len": len,
+    "names": lambda view: view.names,
+    "cluster": lambda view: view.cluster,
+    "select": lambda view: view.select(np.array([0])),
+    "row_of": lambda view: view.row_of("n1"),
+    "named": lambda view: view.named(["n1"]),
+    "node": lambda view: view.node(0),
+    "pods_on": lambda view: view.pods_on(0),
+    "objects": lambda view: view.objects,
+    "name_hashes": lambda view: view.name_hashes,
+    "unschedulable": lambda view: view.unschedulable,
+    "allowed_pods": lambda view: view.allowed_pods,
+    "allocatable": lambda view: view.allocatable("cpu"),
+    "allocatable of none": lambda view: view.allocatable("none"),
+    "labelled": lambda view: view.labelled("zone", "z1"),
+    "domains": lambda view: view.domains("zone"),
+    "domain_numbers": lambda view: view.domain_numbers("zone"),
+    "by_taints": lambda view: view.by_taints(len),
+    "untolerated": lambda view: view.untolerated(()),
+    "image": lambda view: view.image("image-1"),
+    "closed": lambda view: view.closed,
+    "pod_count": lambda view: view.pod_count,
+    "requested": lambda view: view.requested("cpu"),
+    "nonzero_requested": lambda view: view.nonzero_requested("cpu"),
+    "port_conflicts": lambda view: view.port_conflicts([]),
+    "count": lambda view: view.count(PodSet(None, EVERYTHING)),
+    "count_domains": lambda view: view.count_domains(
+        "zone", PodSet(None, EVERYTHING), np.ones(1, dtype=np.bool_)
+    ),
+    "sum_domains": lambda view: view.sum_domains("zone", [(PodSet(None, EVERYTHING), 1)]),
+    "each": lambda view: view.each(),
+}
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+@pytest.mark.parametrize("part", ["whole", "rows", "what-if"])
+def test_a_view_answers_until_the_next_fact_and_shows_nothing_that_can_be_written(question, part):
+    columns = ClusterColumns()
+    pod = crowded(columns, 1)
+    view = NodeTable(columns)
+    if part == "rows":
+        view = view.select(np.array([0]))
+    elif part == "what-if":
+        view = view.each(adding={0: [make_pod("more")]}, removing={0: [pod]})
+
+    answer = QUESTIONS[question](view)
+    if isinstance(answer, np.ndarray) and part != "what-if":
+        with pytest.raises(ValueError, match="read-only"):
+            answer[0] = answer[0]
+
+    columns.set_closed(0, "x")
+    with pytest.raises(StaleView):
+        QUESTIONS[question](view)
