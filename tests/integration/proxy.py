@@ -24,6 +24,7 @@ from aiohttp import web
 
 from hack.kubeconfig import read_kubeconfig
 from hack.ports import LOOPBACK, PortClaims
+from tests.integration.world import until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -135,6 +136,12 @@ class Proxy:
             for each in list(self.asked)
             if each.method == "POST" and each.path.endswith("/binding") and each.status == 201
         )
+
+    def expect_one_binding_each(self, *pods: str) -> None:
+        """Check that of all bindings so far the API server accepted one for each of *pods*."""
+        # A pod shows as bound a moment before the answer to its binding has come by here.
+        until(lambda: set(pods) <= set(self.bindings()), "all bindings are answered")
+        assert self.bindings() == dict.fromkeys(pods, 1)
 
     # The thread.
 

@@ -20,6 +20,7 @@ import re
 import sys
 import threading
 import time
+from http.client import HTTPException
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -43,7 +44,6 @@ OURS = "py-scheduler"
 
 _POLL_SECONDS = 0.03
 _NODES = "/api/v1/nodes"
-_RESTART_SECONDS = 0.1
 # Longer than any watch takes to tell what the API server has answered already.
 _SETTLE_SECONDS = 0.3
 
@@ -435,14 +435,19 @@ class Placements:
     def __exit__(self, *_: object) -> None:
         self._ending.set()
         self._thread.join()
+        self._look_once()
         moved = {uid: nodes for uid, nodes in self.seen.items() if len(nodes) > 1}
         assert not moved, f"pods that changed their node: {moved}"
 
     def _look(self) -> None:
         while not self._ending.wait(_POLL_SECONDS):
-            with contextlib.suppress(OSError, ApiError, ValueError):
-                for pod in self._plane.request("GET", self._path)["items"]:
-                    self._note(pod["metadata"]["uid"], pod["spec"].get("nodeName", ""))
+            # The API server may be away, or be killed in the middle of an answer.
+            with contextlib.suppress(OSError, HTTPException, ApiError, ValueError):
+                self._look_once()
+
+    def _look_once(self) -> None:
+        for pod in self._plane.request("GET", self._path)["items"]:
+            self._note(pod["metadata"]["uid"], pod["spec"].get("nodeName", ""))
 
     def _note(self, uid: str, found: str) -> None:
         nodes = self.seen.setdefault(uid, [])
