@@ -66,7 +66,7 @@ def ask_pre_filters(
     Raises:
         PluginError: If one fails.
     """
-    only: NodeMask | None = None
+    named: frozenset[str] | None = None
     narrowed_by: list[str] = []
     skipped: set[str] = set()
     refused: tuple[Refused, str] | None = None
@@ -82,13 +82,12 @@ def ask_pre_filters(
                 if not resolvable:
                     break
             case Only(names=names):
-                mask = nodes.named(names)
-                only = mask if only is None else only & mask
+                named = names if named is None else named & names
                 narrowed_by.append(plugin.name)
-                if not only.any():
+                if not named:  # names of nodes that do not exist are names still
                     text = _nothing_left(narrowed_by)
                     return Narrowed(
-                        only=only,
+                        only=nodes.named(named),
                         refused=Refused(text, resolvable=False),
                         refused_by=frozenset(narrowed_by),
                     )
@@ -97,11 +96,11 @@ def ask_pre_filters(
             case _:
                 raise PluginError(plugin.name, f"answered PreFilter with {answer!r}")
     return Narrowed(
-        only,
+        None if named is None else nodes.named(named),
         tuple(narrowed_by),
         frozenset(skipped),
         refused[0] if refused else None,
-        frozenset({refused[1]} if refused else ()),
+        frozenset({refused[1], *(narrowed_by if refused[0].resolvable else ())} if refused else ()),
     )
 
 
@@ -241,6 +240,8 @@ def _judge_only(
     """Judge the rows that pre-filters named, and nothing else."""
     assert narrowed.only is not None
     rows = narrowed.only.nonzero()[0]
+    if not len(rows):
+        return Filtered(narrowed.only, ())
     at = {int(row): index for index, row in enumerate(rows)}
     inner = filter_nodes(
         profile,

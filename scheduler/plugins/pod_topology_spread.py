@@ -3,8 +3,8 @@
 Source: ``plugins/podtopologyspread/`` (common.go, filtering.go, scoring.go, plugin.go).
 
 Two quirks of upstream's are kept: a constraint without a selector matches nothing, and one with an
-empty selector matches the incoming pod but counts nobody. One is not: in a what-if, a pod that is
-being deleted, which was never counted, is not taken off the count when it is evicted.
+empty selector matches the incoming pod but counts nobody. One is not: in a what-if, a pod that was
+never counted, being deleted or under an empty selector, is not counted either.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

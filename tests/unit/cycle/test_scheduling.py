@@ -178,7 +178,7 @@ def test_a_broken_plugin_ends_the_attempt_with_its_name(broken):
         ),
         (
             [First(Only(frozenset({"elsewhere"})), "P1")],
-            "0/3 nodes are available: node(s) didn't satisfy plugin P1.",
+            "0/3 nodes are available: 3 node(s) didn't satisfy plugin(s) [P1].",
             {"P1"},
             [False] * 3,
         ),

@@ -215,10 +215,27 @@ def test_named_nodes_intersect_and_unknown_ones_are_passed_over():
     assert narrowed.narrowed_by == ("A", "C")
 
 
+def test_names_of_nodes_that_do_not_exist_leave_no_node_and_refuse_none():
+    narrowed, plugins = pre(Only(frozenset({"nowhere"})), None)
+
+    assert narrowed.refused is None
+    assert plugins[1].asked == ["pre_filter"]
+    never = Says("Filter")
+    found = filter_nodes(
+        Profile("p", PrioritySort(), filter=(never,)), narrowed, POD, table(), {}, SILENT
+    )
+    assert never.asked == []
+    assert not found.feasible.any()
+    diagnosis = diagnose(table(), narrowed, found)
+    text = "3 node(s) didn't satisfy plugin(s) [A]"
+    assert diagnosis.message == f"0/3 nodes are available: {text}."
+    assert diagnosis.rejected_by == {"A"}
+
+
 @pytest.mark.parametrize(
     ("answers", "text", "by"),
     [
-        ([Only(frozenset({"x"}))], "node(s) didn't satisfy plugin A", {"A"}),
+        ([Only(frozenset())], "node(s) didn't satisfy plugin A", {"A"}),
         (
             [None, Only(frozenset({"b"})), Only(frozenset({"a"}))],
             "node(s) didn't satisfy plugin(s) [B C] simultaneously",
@@ -242,6 +259,15 @@ def test_a_final_refusal_ends_the_asking():
     assert narrowed.refused_by == {"A"}
     assert plugins[1].asked == []
     assert not diagnose(table(), narrowed, None).preemption_may_help.any()
+
+
+def test_who_named_nodes_is_blamed_beside_a_refusal_that_may_pass():
+    """Upstream wakes the pod for either of them (schedule_one.go, findNodesThatFitPod)."""
+    narrowed, _ = pre(Only(frozenset({"a"})), Refused("not now"))
+    final, _ = pre(Only(frozenset({"a"})), Refused("never", resolvable=False))
+
+    assert narrowed.refused_by == {"A", "B"}
+    assert final.refused_by == {"B"}
 
 
 def test_other_refusals_let_the_rest_speak_and_the_last_wins():

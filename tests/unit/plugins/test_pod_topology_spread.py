@@ -151,6 +151,15 @@ def test_terminating_pods_are_not_counted():
     assert codes(PLUGIN, incoming(spread("node")), table_of(ABXY[:2], pods)) == [OK, U]
 
 
+def test_an_empty_selector_counts_nobody_in_any_world():
+    nodes = table_of(ABXY, placed("a2 b1"))
+    nominated = make_pod("nominated", labels="foo")
+    what_if = nodes.each(adding={0: [nominated]})
+
+    for world in (nodes, what_if):
+        assert codes(PLUGIN, incoming(spread("node", labelSelector={})), world) == [OK] * 4
+
+
 def test_pods_of_other_namespaces_are_not_counted():
     nodes = table_of(ABXY, placed("a2", namespace="other"))
 
