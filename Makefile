@@ -3,6 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 PYTEST_ARGS ?=
+FIDELITY_ARGS ?=
 
 .DEFAULT_GOAL := help
 
@@ -26,7 +27,7 @@ test: $(READY) ## Everything that must hold: format, lint, types, room picture, 
 	$(BIN)/python -m hack.lanes $(PYTEST_ARGS)
 
 unit: $(READY) ## The tests that need no control plane
-	$(BIN)/python -m pytest -q tests/unit tests/transcripts tests/simulation $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -q tests/unit tests/golden tests/transcripts tests/simulation $(PYTEST_ARGS)
 
 format: $(READY) ## Format the code and sort its imports
 	$(BIN)/ruff format .
@@ -34,6 +35,12 @@ format: $(READY) ## Format the code and sort its imports
 
 bench: $(READY) ## Throughput beside kube-scheduler, interleaved on the same control plane
 	$(BIN)/python -m benchmarks.throughput
+
+fidelity: $(READY) ## Compare every plugin with kube-scheduler's, over generated clusters
+	$(BIN)/python -m hack.fidelity $(FIDELITY_ARGS)
+
+golden: $(READY) ## Record kube-scheduler's answers anew, for the tests that need no Go
+	$(BIN)/python -m hack.fidelity --record tests/golden/plugins.jsonl
 
 measure: $(READY) ## The shape of the code: lengths of files and functions, tests to code
 	$(BIN)/python -m hack.measure
@@ -49,4 +56,4 @@ constraints: $(READY) ## Renew constraints.txt from pyproject.toml
 clean: ## Remove what make made here; binaries stay in the user's cache
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
-.PHONY: help setup demo test unit format bench measure binaries constraints clean
+.PHONY: help setup demo test unit format bench fidelity golden measure binaries constraints clean

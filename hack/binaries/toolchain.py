@@ -36,11 +36,11 @@ class BuildError(RuntimeError):
 
 @dataclass(frozen=True)
 class Target:
-    """What ``go build`` needs to know for one binary."""
+    """What ``go build`` needs to know for one binary; the module may be any directory."""
 
-    module: str
+    module: str | Path
     package: str
-    stamp: tuple[tuple[str, str], ...]
+    stamp: tuple[tuple[str, str], ...] = ()
 
 
 _TARGETS: Final = {
@@ -59,25 +59,33 @@ _TARGETS: Final = {
 
 def build(name: str, directory: Path) -> Path:
     """Build ``name`` into ``directory``; return the executable's path."""
+    return build_target(_TARGETS[name], directory / name)
+
+
+def build_target(target: Target, output: Path) -> Path:
+    """Build a package of a pinned module to ``output``; return that path."""
     go = shutil.which("go")
     if go is None:
         raise BuildError("no Go toolchain found (`go` is not on the PATH)")
     done = subprocess.run(
-        build_command(go, name, directory / name),
-        cwd=_HERE / _TARGETS[name].module,
+        _command(go, target, output),
+        cwd=_HERE / target.module,
         env={**os.environ, "CGO_ENABLED": "0"},
         capture_output=True,
         text=True,
         check=False,
     )
     if done.returncode != 0:
-        raise BuildError(f"go build of {name} failed:\n{done.stderr.strip()[-2000:]}")
-    return directory / name
+        raise BuildError(f"go build of {output.name} failed:\n{done.stderr.strip()[-2000:]}")
+    return output
 
 
 def build_command(go: str, name: str, output: Path) -> Sequence[str]:
     """The command line that builds ``name`` to ``output``."""
-    target = _TARGETS[name]
+    return _command(go, _TARGETS[name], output)
+
+
+def _command(go: str, target: Target, output: Path) -> Sequence[str]:
     stamps = [f"-X {variable}={value}" for variable, value in target.stamp]
     flags = " ".join(["-s -w", *stamps])
     options = ["-trimpath", "-mod=readonly", "-ldflags", flags, "-o", str(output)]

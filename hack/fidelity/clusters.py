@@ -1,0 +1,219 @@
+"""Questions: a cluster, a configuration, and pending pods to ask about."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from hack.fidelity.configs import make_config
+from hack.fidelity.pods import nominated_pod, pending_pod, running_pod
+from hack.fidelity.selectors import label_selector
+from hack.fidelity.words import (
+    APPS,
+    BATCH,
+    FPGA,
+    GPU,
+    HARD_TAINTS,
+    HOSTNAME,
+    HUGE,
+    IMAGES,
+    NAMESPACES,
+    REGION,
+    SOFT_TAINTS,
+    TIERS,
+    ZONE,
+    Dice,
+    Json,
+    without_empty,
+)
+
+PODS_IN_QUESTION: Final = 20
+
+
+@dataclass
+class Question:
+    """What both sides are asked, as JSON.
+
+    Args:
+        objects: Nodes, bound and nominated pods, and everything else a cluster holds.
+        pods: The pods that are asked about, each by itself.
+        config: A KubeSchedulerConfiguration with one profile.
+        origin: Seed and number, from which the question can be made again.
+    """
+
+    objects: list[Json]
+    pods: list[Json]
+    config: Json
+    origin: str = ""
+    extra: Json = field(default_factory=dict)
+
+    @property
+    def document(self) -> Json:
+        """The question as the oracle reads it."""
+        return {"config": self.config, "objects": self.objects, "pods": self.pods}
+
+
+def make_question(seed: int, number: int, pods: int = PODS_IN_QUESTION) -> Question:
+    """Make question *number* of *seed*: always the same."""
+    origin = f"{seed}:{number}"
+    dice = Dice(origin)
+    nodes = _nodes(dice)
+    names = [node["metadata"]["name"] for node in nodes]
+    owners = _owners(dice)
+    objects = [*_namespaces(dice), *_services(dice), *owners, *nodes]
+    for index in range(dice.weighted({0: 1, 8: 3, 20: 4, 45: 2})):
+        node = dice.one(names) if dice.chance(0.97) else "gone-node"
+        objects.append(running_pod(dice, f"running-{index}", node, owners))
+    if dice.chance(0.3):
+        for index in range(dice.number(1, 3)):
+            node = dice.one(names)
+            objects.append(nominated_pod(dice, f"nominated-{index}", node, owners))
+    pending = [pending_pod(dice, f"pending-{index}", names, owners) for index in range(pods)]
+    if any(each.get("status", {}).get("nominatedNodeName") for each in objects):
+        _never_count_everybody(pending)
+    return Question(objects, pending, make_config(dice), origin)
+
+
+def _never_count_everybody(pods: list[Json]) -> None:
+    """Give hard constraints with an empty selector another one.
+
+    Such a constraint counts nobody, yet upstream counts pods that are nominated. We do not.
+    """
+    for pod in pods:
+        for constraint in pod["spec"].get("topologySpreadConstraints", ()):
+            if constraint.get("labelSelector") == {}:
+                constraint["labelSelector"] = {
+                    "matchExpressions": [{"key": "app", "operator": "Exists"}]
+                }
+
+
+def _nodes(dice: Dice) -> list[Json]:
+    zones = dice.some("abcd", 1, 4)
+    tidy = dice.chance(0.6)
+    full = dice.chance(0.1)
+    return [
+        _node(dice, f"node-{index}", zones, tidy=tidy, full=full)
+        for index in range(dice.weighted({1: 0.5, 3: 2, 6: 4, 12: 2}))
+    ]
+
+
+def _node(dice: Dice, name: str, zones: list[str], *, tidy: bool, full: bool) -> Json:
+    labels = {HOSTNAME: name, ZONE: dice.one(zones), REGION: "r1" if "a" in zones else "r2"}
+    if not tidy:
+        for key in list(labels):
+            if dice.chance(0.2):
+                del labels[key]
+        if dice.chance(0.08):
+            labels[ZONE] = ""
+    if dice.chance(0.6):
+        labels["disk"] = dice.one(("ssd", "hdd", "nvme"))
+    if dice.chance(0.6):
+        labels["cores"] = dice.one(("4", "8", "064", "16", "many", "+5", ""))
+    if dice.chance(0.5):
+        labels["rack"] = dice.one(("r1", "r2", ""))
+    spec: Json = {}
+    taints = dice.some(HARD_TAINTS, 1, 2) if dice.chance(0.25) else []
+    if dice.chance(0.5):
+        taints += dice.some(SOFT_TAINTS, 1, 4)
+    if taints:
+        spec["taints"] = taints
+    if dice.chance(0.06):
+        spec["unschedulable"] = True
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "uid": f"uid-{name}", "labels": labels},
+        "spec": spec,
+        "status": {
+            "allocatable": _allocatable(dice, full=full),
+            "images": _images(dice),
+            "nodeInfo": {"kubeletVersion": "v1.36.3"},
+        },
+    }
+
+
+def _allocatable(dice: Dice, *, full: bool) -> Json:
+    return without_empty(
+        {
+            "cpu": dice.one(("4", "3920m", "8", "16", "7.5", "32")) if dice.chance(0.97) else None,
+            "memory": dice.one(("8Gi", "16G", "15842188Ki", "32Gi", "64e9", "128Gi"))
+            if dice.chance(0.97)
+            else None,
+            "ephemeral-storage": dice.one(("20Gi", "50Gi", "47093746742"))
+            if dice.chance(0.7)
+            else None,
+            "pods": dice.one(("1", "2", "3")) if full or dice.chance(0.03) else "110",
+            GPU: dice.one(("1", "4", "8")) if dice.chance(0.3) else None,
+            FPGA: "2" if dice.chance(0.1) else None,
+            BATCH: "4k" if dice.chance(0.1) else None,
+            HUGE: dice.one(("0", "8Mi")) if dice.chance(0.2) else None,
+        }
+    )
+
+
+def _images(dice: Dice) -> list[Json]:
+    made = []
+    for name in dice.some(IMAGES, 0, 6):
+        names = [name]
+        if dice.chance(0.3):
+            names.append(f"{name.partition('@')[0].rpartition(':')[0] or name}:alias")
+        size = dice.one((10, 23, 60, 150, 400, 900, 2500, 7000)) * 1024 * 1024
+        made.append({"names": names, "sizeBytes": size + dice.number(0, 999)})
+    return made
+
+
+def _namespaces(dice: Dice) -> list[Json]:
+    made = []
+    for name in NAMESPACES:
+        labels = {"kubernetes.io/metadata.name": name}
+        if name.startswith("team") and dice.chance(0.8):
+            labels["team"] = name.removeprefix("team-")
+        if name != "lonely":
+            metadata = {"name": name, "labels": labels}
+            made.append({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+    return made
+
+
+def _services(dice: Dice) -> list[Json]:
+    return [
+        {
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": {"name": f"service-{index}", "namespace": dice.one(NAMESPACES[:2])},
+            "spec": without_empty(
+                {
+                    "selector": dice.one(
+                        (None, {}, {"app": dice.one(APPS)}, {"tier": dice.one(TIERS)})
+                    )
+                }
+            ),
+        }
+        for index in range(dice.number(0, 3))
+    ]
+
+
+def _owners(dice: Dice) -> list[Json]:
+    made = []
+    for index in range(dice.number(0, 3)):
+        kind, version = dice.one(
+            (
+                ("ReplicaSet", "apps/v1"),
+                ("ReplicaSet", "apps/v1"),
+                ("StatefulSet", "apps/v1"),
+                ("ReplicationController", "v1"),
+            )
+        )
+        selector = (
+            {"app": dice.one(APPS)}
+            if kind == "ReplicationController"
+            else (label_selector(dice) or {"matchLabels": {"app": dice.one(APPS)}})
+        )
+        made.append(
+            {
+                "apiVersion": version,
+                "kind": kind,
+                "metadata": {"name": f"owner-{index}", "namespace": dice.one(NAMESPACES[:2])},
+                "spec": {"selector": selector},
+            }
+        )
+    return made

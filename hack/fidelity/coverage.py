@@ -1,0 +1,124 @@
+"""Has enough been asked? What did not occur was not compared.
+
+Counted are pods, for refusals and acceptances, and nodes, for scores.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
+
+Json = dict[str, Any]
+
+DIFFERENT_SCORES: Final = 3
+
+REASONS: Final[Mapping[str, tuple[str, ...]]] = {
+    "NodeUnschedulable": ("node(s) were unschedulable",),
+    "NodeName": ("node(s) didn't match the requested node name",),
+    "TaintToleration": ("node(s) had untolerated taint(s)",),
+    "NodeAffinity": (
+        "pod affinity terms conflict",
+        "node(s) didn't match scheduler-enforced node affinity",
+        "node(s) didn't match Pod's node affinity/selector",
+    ),
+    "NodePorts": ("node(s) didn't have free ports for the requested pod ports",),
+    "NodeResourcesFit": (
+        "Too many pods",
+        "Insufficient cpu",
+        "Insufficient memory",
+        "Insufficient ephemeral-storage",
+        "Insufficient example.com/gpu",
+        "Insufficient vendor.example/fpga",
+        "Insufficient kubernetes.io/batch-cpu",
+        "Insufficient hugepages-2Mi",
+    ),
+    "PodTopologySpread": (
+        "node(s) didn't match pod topology spread constraints",
+        "node(s) didn't match pod topology spread constraints (missing required label)",
+    ),
+    "InterPodAffinity": (
+        "node(s) didn't match pod affinity rules",
+        "node(s) didn't match pod anti-affinity rules",
+        "node(s) didn't satisfy existing pods anti-affinity rules",
+    ),
+}
+"""Every reason that a plugin can give; names in them are the generator's."""
+
+SCORERS: Final = (
+    "TaintToleration",
+    "NodeAffinity",
+    "NodeResourcesFit",
+    "PodTopologySpread",
+    "InterPodAffinity",
+    "NodeResourcesBalancedAllocation",
+    "ImageLocality",
+)
+
+
+@dataclass
+class Coverage:
+    """Counts what the oracle answered."""
+
+    accepted: Counter[str] = field(default_factory=Counter)
+    refused: Counter[str] = field(default_factory=Counter)
+    skipped: Counter[str] = field(default_factory=Counter)
+    reasons: Counter[tuple[str, str]] = field(default_factory=Counter)
+    scores: defaultdict[str, Counter[int]] = field(default_factory=lambda: defaultdict(Counter))
+    outcomes: Counter[str] = field(default_factory=Counter)
+
+    def count(self, answer: Json, nodes: int) -> None:
+        """Count what was said about one pod."""
+        self.outcomes.update(answer["outcome"].keys() - {"plugins"})
+        for plugin, said in answer.get("preFilter", {}).items():
+            if said["code"] == "Skip":
+                self.skipped[plugin] += 1
+            self._count_reasons(plugin, said.get("reasons", ()))
+        for plugin, verdicts in answer.get("filter", {}).items():
+            refused = sum(len(verdict["nodes"]) for verdict in verdicts)
+            self.refused[plugin] += refused > 0
+            self.accepted[plugin] += refused < nodes
+            self._count_reasons(plugin, {r for v in verdicts for r in v.get("reasons", ())})
+        for plugin, found in answer.get("scores", {}).items():
+            self.scores[plugin].update(found["normalized"])
+
+    def _count_reasons(self, plugin: str, reasons: Collection[str]) -> None:
+        self.reasons.update((plugin, reason) for reason in reasons)
+
+    def missing(self, plugins: Collection[str], least: int) -> Iterator[str]:
+        """Yield what occurred less than *least* times, of what *plugins* can say."""
+        for plugin, reasons in REASONS.items():
+            if plugin not in plugins:
+                continue
+            for verb, counts in (("accepts", self.accepted), ("refuses", self.refused)):
+                if counts[plugin] < least:
+                    yield f"{plugin} {verb}: {counts[plugin]} of {least}"
+            for reason in reasons:
+                if self.reasons[plugin, reason] < least:
+                    yield f"{plugin} says {reason!r}: {self.reasons[plugin, reason]} of {least}"
+        for plugin in SCORERS:
+            often = sum(1 for count in self.scores[plugin].values() if count >= least)
+            if plugin in plugins and often < DIFFERENT_SCORES:
+                yield f"{plugin} scores: {often} different values {least} times"
+
+    def lines(self) -> Iterator[str]:
+        """Yield the table of what occurred."""
+        yield f"{'plugin':34} {'skips':>7} {'accepts':>8} {'refuses':>8}  scores"
+        plugins = dict.fromkeys([*self.skipped, *self.accepted, *self.scores])
+        for plugin in sorted(plugins):
+            values = self.scores.get(plugin)
+            yield (
+                f"{plugin:34} {self.skipped[plugin]:7} {self.accepted[plugin]:8} "
+                f"{self.refused[plugin]:8}  {_values(values) if values else ''}"
+            ).rstrip()
+        for (plugin, reason), count in sorted(self.reasons.items()):
+            yield f"{count:7}  {plugin}: {reason}"
+        yield ", ".join(f"{count} {outcome}" for outcome, count in sorted(self.outcomes.items()))
+
+
+def _values(counts: Counter[int]) -> str:
+    often = ", ".join(f"{value}: {count}" for value, count in counts.most_common(4))
+    return f"{len(counts)} values ({often})"

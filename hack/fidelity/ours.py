@@ -1,0 +1,240 @@
+"""Our own answers, in the oracle's words.
+
+Objects are decoded as from a watch, put into the cluster cache, and judged by the plugins of a
+profile that is read from the same document: nothing here stands in for the scheduler's own code.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+import numpy as np
+
+from scheduler.cache.cluster_cache import ClusterCache
+from scheduler.config.configuration import read
+from scheduler.config.default_plugins import DEFAULT_PLUGINS
+from scheduler.cycle.scheduling import Attempt, decide
+from scheduler.errors import SchedulerError
+from scheduler.framework.decision import Bind, Park, Retry
+from scheduler.framework.filtering import Narrowed, ask_pre_filters, filter_nodes
+from scheduler.framework.observer import SILENT
+from scheduler.framework.registry import Registry
+from scheduler.framework.rejection import Failure, Only, Refused, Rejection, Skip
+from scheduler.framework.scoring import score_nodes
+from scheduler.kube.decode import Decoder
+from scheduler.kube.watched import WATCHED
+from scheduler.model.fact import Resource
+from scheduler.model.node import Node
+from scheduler.model.pod import Pod
+from scheduler.plugins import IN_TREE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from scheduler.framework.profile import Profile
+    from scheduler.snapshot.node_table import NodeTable
+
+Json = dict[str, Any]
+
+SUCCESS: Final = "Success"
+UNSCHEDULABLE: Final = "Unschedulable"
+UNRESOLVABLE: Final = "UnschedulableAndUnresolvable"
+ERROR: Final = "Error"
+
+NOT_COMPARED: Final = frozenset({"DynamicResources", "DefaultPreemption"})
+"""Plugins that the oracle is not fed for, or that act after the part that is compared."""
+
+_BY_KIND: Final = {
+    row.kind.__name__: row for row in WATCHED.values() if row.resource is not Resource.FAILED_POD
+}
+
+
+def ours_lacks() -> frozenset[str]:
+    """Return the default plugins of upstream that take no part in the comparison."""
+    known = {plugin.name for plugin in DEFAULT_PLUGINS}
+    built_in = {"DefaultBinder"}
+    return frozenset(known - set(IN_TREE) - built_in) | (NOT_COMPARED & known)
+
+
+def compared_plugins() -> frozenset[str]:
+    """Return the default plugins that both sides have."""
+    return frozenset(plugin.name for plugin in DEFAULT_PLUGINS) - ours_lacks()
+
+
+def build_profile(config: Json) -> Profile:
+    """Build the profile of *config*, without what acts after filtering and scoring."""
+    registry = Registry(IN_TREE)
+    named = _without_unknown(config)
+    resolved = read(msgspec.json.encode(named).decode()).resolve(registry.available)
+    return replace(registry.build(resolved.profiles[0]), post_filter=(), pre_enqueue=())
+
+
+def _without_unknown(config: Json) -> Json:
+    """Leave out switched-off plugins that this build has never heard of."""
+    profile = config["profiles"][0]
+    everywhere = profile["plugins"]["multiPoint"]
+    disabled = [each for each in everywhere.get("disabled", ()) if each["name"] in IN_TREE]
+    plugins = {**profile["plugins"], "multiPoint": {**everywhere, "disabled": disabled}}
+    return {**config, "profiles": [{**profile, "plugins": plugins}]}
+
+
+class OurCluster:
+    """The cluster of one question, as our cache holds it."""
+
+    def __init__(self, config: Json, objects: Iterable[Json]) -> None:
+        self.profile = build_profile(config)
+        self._cache = ClusterCache()
+        self._nominated: dict[str, list[Pod]] = {}
+        for document in objects:
+            self._take(document)
+        self.nodes = self._cache.view()
+
+    def _take(self, document: Json) -> None:
+        row = _BY_KIND.get(document["kind"])
+        if row is None:
+            return  # a kind that only a plugin reads which we do not have
+        decoded = decode(document)
+        if isinstance(decoded, Node):
+            self._cache.add_node(decoded)
+        elif not isinstance(decoded, Pod):
+            self._cache.put(row.resource, decoded)
+        elif decoded.node_name:
+            self._cache.add_pod(decoded)
+        elif decoded.nominated_node:
+            self._nominated.setdefault(decoded.nominated_node, []).append(decoded)
+
+    def judge(self, document: Json) -> Json:
+        """Answer about one pod as the oracle does."""
+        pod = decode(document)
+        assert isinstance(pod, Pod)
+        if pod.malformed:
+            return {"outcome": {"error": pod.malformed}}
+        return {"outcome": self._decide(pod), **self._separately(pod), **self._together(pod)}
+
+    def _decide(self, pod: Pod) -> Json:
+        decision = decide(Attempt(self.profile, pod, self.nodes, self._nominated))
+        match decision:
+            case Bind(node=node):
+                return {"host": node}
+            case Park(diagnosis=diagnosis):
+                return {"message": diagnosis.message, "plugins": sorted(diagnosis.rejected_by)}
+            case Retry(message=message):
+                return {"error": message}
+        raise AssertionError(f"without post-filters nothing leads to {decision}")
+
+    def _separately(self, pod: Pod) -> Json:
+        """Ask each plugin by itself about every node."""
+        pre_filter: Json = {}
+        silent = set()
+        for plugin in self.profile.pre_filter:
+            answer = plugin.pre_filter(pod, self.nodes)
+            if answer is not None:
+                pre_filter[plugin.name] = _pre_filter_verdict(answer)
+            if answer is not None and not isinstance(answer, Only):
+                silent.add(plugin.name)
+        found = {
+            plugin.name: _verdicts(plugin.filter(pod, self.nodes), self.nodes)
+            for plugin in self.profile.filter
+            if plugin.name not in silent
+        }
+        return {"preFilter": pre_filter, "filter": found}
+
+    def _together(self, pod: Pod) -> Json:
+        """Ask all plugins, and score what they leave."""
+        narrowed = ask_pre_filters(self.profile.pre_filter, pod, self.nodes, SILENT)
+        if narrowed.refused is not None:
+            return {}
+        rows = {
+            row: counted
+            for name, pods in self._nominated.items()
+            if (row := self.nodes.row_of(name)) is not None
+            and (counted := [p for p in pods if p.priority >= pod.priority and p.uid != pod.uid])
+        }
+        everywhere = Narrowed(skipped=narrowed.skipped)
+        filtered = filter_nodes(self.profile, everywhere, pod, self.nodes, rows, SILENT)
+        refused: dict[int, dict[str, list[tuple[str, bool]]]] = {}
+        for verdict in filtered.verdicts:
+            for row in verdict.nodes.nonzero()[0].tolist():
+                said = refused.setdefault(row, {}).setdefault(verdict.plugin, [])
+                said.append((verdict.reason, bool(verdict.resolvable[row])))
+        combined = [
+            {"plugin": plugin, **_summed(said), "nodes": [row]}
+            for row, by_plugin in refused.items()
+            for plugin, said in list(by_plugin.items())[:1]
+        ]
+        feasible = filtered.feasible
+        if narrowed.only is not None:
+            feasible = feasible & narrowed.only
+        return {
+            "combined": combined,
+            "feasible": feasible.nonzero()[0].tolist(),
+            **self._scores(pod, feasible),
+        }
+
+    def _scores(self, pod: Pod, feasible: np.typing.NDArray[np.bool_]) -> Json:
+        if not feasible.any():
+            return {}
+        try:
+            scored = score_nodes(self.profile, pod, self.nodes.select(feasible), SILENT)
+        except SchedulerError as error:
+            return {"scoreError": str(error)}
+        return {
+            "totals": scored.totals.tolist(),
+            "scores": {
+                each.plugin: {
+                    "raw": each.raw.tolist(),
+                    "normalized": each.normalized.tolist(),
+                    "weighted": each.weighted.tolist(),
+                }
+                for each in scored.by_plugin
+            },
+        }
+
+    @property
+    def names(self) -> list[str]:
+        """The nodes' names, by row."""
+        return list(self.nodes.names)
+
+
+def decode(document: Json) -> Any:
+    """Decode an object as from a watch."""
+    row = _BY_KIND[document["kind"]]
+    return Decoder(row).item(msgspec.Raw(msgspec.json.encode(document)))
+
+
+def _pre_filter_verdict(answer: object) -> Json:
+    match answer:
+        case Skip():
+            return {"code": "Skip"}
+        case Only(names=names):
+            return {"code": SUCCESS, "only": sorted(names)}
+        case Refused(reason=reason, resolvable=resolvable):
+            return {"code": UNSCHEDULABLE if resolvable else UNRESOLVABLE, "reasons": [reason]}
+        case Failure(text=text):
+            return {"code": ERROR, "reasons": [text]}
+    raise AssertionError(f"not an answer of pre-filter: {answer}")
+
+
+def _verdicts(said: Iterable[Rejection | Failure], nodes: NodeTable) -> list[Json]:
+    by_row: dict[int, list[tuple[str, bool]]] = {}
+    failed: list[Json] = []
+    for each in said:
+        rows: Sequence[int] = each.nodes.nonzero()[0].tolist()
+        if isinstance(each, Failure):
+            failed += [{"code": ERROR, "reasons": [each.text], "nodes": list(rows)}]
+            continue
+        resolvable = np.broadcast_to(each.resolvable, len(nodes))
+        for row in rows:
+            by_row.setdefault(row, []).append((each.reason, bool(resolvable[row])))
+    return failed + [{**_summed(reasons), "nodes": [row]} for row, reasons in by_row.items()]
+
+
+def _summed(said: Sequence[tuple[str, bool]]) -> Mapping[str, Any]:
+    """Several reasons of one plugin for one node: beyond help if one of them is."""
+    resolvable = all(helps for _, helps in said)
+    return {
+        "code": UNSCHEDULABLE if resolvable else UNRESOLVABLE,
+        "reasons": sorted(reason for reason, _ in said),
+    }
