@@ -5,18 +5,21 @@
     def test_something():
         run(scenario())         # asyncio.sleep(600) inside it returns at once, ten minutes later
 
-The loop runs whatever is ready; when nothing is, the clock jumps to the next timer. Time stands
-still while code computes, so the same code sees the same times on every machine.
+The loop runs whatever is ready; when nothing is, the clock jumps to the next timer. Each turn of
+the loop takes a microsecond, however long its code computes, so the same code sees the same times
+on every machine.
 """
 
 import asyncio
 import functools
 import selectors
 from collections.abc import Callable, Coroutine
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, Final, ParamSpec, TypeVar
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+_TURN_SECONDS: Final = 1e-6
 
 
 class NothingToWaitForError(RuntimeError):
@@ -52,12 +55,10 @@ class _Jumping(selectors.DefaultSelector):
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         ready = super().select(0)
-        if ready:
-            return ready
-        if timeout is None:
+        if not ready and timeout is None:
             raise NothingToWaitForError("nobody is ready and no timer is set")
-        if timeout > 0:
-            self._loop.advance(timeout)
+        # Were a turn to take no time, who waits for the next instant would wait forever.
+        self._loop.advance(_TURN_SECONDS if ready else max(timeout or 0.0, _TURN_SECONDS))
         return ready
 
 

@@ -169,6 +169,9 @@ class Harness:
         """Assert what must hold at any moment."""
         self.core.cache.check_invariants()
         self.core.queue.check_invariants()
+        for queued in self.core.queue:
+            assumed = self.core.cache.is_assumed(queued.pod.uid)
+            assert not assumed, f"waits although it is assumed: {queued.tell()}"
 
 
 def default_profile(*plugins: Any) -> Profile:

@@ -76,7 +76,7 @@ class Storm:
     def strike(self):
         """Let one thing happen."""
         api, rng = self.api, self.rng
-        match rng.choice(["pod"] * 6 + ["delete", "steal", "recreate", "gap", "touch", "nominate"]):
+        match rng.choice(["pod"] * 9 + ["delete", "steal", "recreate", "gap", "touch", "nominate"]):
             case "pod":
                 self.add_pod()
             case "delete" if pod := self.some_pod():
@@ -126,10 +126,10 @@ async def ride_out(seed):
     for _ in range(storm.rng.randint(3, 8)):
         storm.add_node()
     async with Harness(api=storm.api, seed=seed) as cluster:
-        for _ in range(STORM_SECONDS * 2):
-            if len(list(storm.api.pods())) < 12 * len(storm.nodes):
+        for _ in range(STORM_SECONDS * 3):
+            if len(list(storm.api.pods())) < 18 * len(storm.nodes):
                 storm.strike()
-            await cluster.settle(storm.rng.uniform(0.0, 1.0))
+            await cluster.settle(storm.rng.uniform(0.0, 0.6))
             cluster.check_invariants()
         storm.blows = False
         await cluster.settle(5)
