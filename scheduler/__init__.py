@@ -38,6 +38,7 @@ from scheduler.framework.cluster_event import (
 from scheduler.framework.diagnosis import Diagnosis, Verdict
 from scheduler.framework.effects import Effect, Patch, PostBinding, WaitUntil
 from scheduler.framework.normalize import MIN_MAX, PROPORTIONAL, REVERSED, MinMax, Proportional
+from scheduler.framework.per_node import NodeAmounts, NodeRow, per_node
 from scheduler.framework.plugin import (
     FilterPlugin,
     FilterQuestion,
@@ -105,6 +106,10 @@ __all__ = [  # noqa: RUF022 - by purpose, so that a reader finds what goes toget
     "Rejection",
     "Scores",
     "Skip",
+    # How it is asked about one node at a time.
+    "NodeAmounts",
+    "NodeRow",
+    "per_node",
     # How its scores become 0 to 100.
     "MIN_MAX",
     "PROPORTIONAL",
