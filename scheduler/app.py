@@ -8,11 +8,12 @@ import socket
 import sys
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 from scheduler.cache.cluster_cache import ClusterCache
@@ -20,7 +21,7 @@ from scheduler.config.configuration import SchedulerConfiguration
 from scheduler.config.document import Extender
 from scheduler.config.run_settings import RunSettings
 from scheduler.framework.extending import ExtenderVerdicts, in_turn
-from scheduler.framework.plugin import QueueSortPlugin, SortKey
+from scheduler.framework.plugin import SortKey
 from scheduler.framework.profile import Profile, needs_of_all
 from scheduler.kube.client import ApiClient
 from scheduler.kube.credentials import Credentials, load_credentials
@@ -37,6 +38,8 @@ from scheduler.loop.control_loop import Asker, ControlLoop, LoopSettings, nobody
 from scheduler.loop.fact_handlers import FactHandlers
 from scheduler.loop.failures import Failed, Failures
 from scheduler.loop.inbox import Inbox
+from scheduler.loop.plugin_care import PluginCare
+from scheduler.loop.stall_timer import StallTimer
 from scheduler.loop.status_writer import StatusWriter
 from scheduler.loop.telemetry import Telemetry
 from scheduler.model.fact import Resource, ResourceName
@@ -47,7 +50,7 @@ from scheduler.observe.logs import configure, get_logger
 from scheduler.observe.metrics import Metrics
 from scheduler.queue.hints import rules_for
 from scheduler.queue.scheduling_queue import QueueSettings, SchedulingQueue
-from scheduler.user_plugins import build_profiles
+from scheduler.user_plugins import build_profiles, foreign_plugins
 from scheduler.version import __version__
 
 log = get_logger()
@@ -109,6 +112,7 @@ class Core:
     inbox: Inbox
     binding: BindingCycle
     status: StatusWriter
+    care: PluginCare
 
 
 def build_core(
@@ -124,6 +128,8 @@ def build_core(
     loop_settings: LoopSettings,
     extenders: Sequence[Extender] = (),
     ask: Asker = nobody_to_ask,
+    foreign: Mapping[str, Collection[str]] = MappingProxyType({}),
+    timer: StallTimer | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> Core:
     """Join the pure rooms to the loop; what reaches the outside comes in as arguments.
@@ -132,13 +138,17 @@ def build_core(
     first and is checked once more after it.
     """
     first = next(iter(profiles.values()))
+    care = PluginCare(profiles, foreign, telemetry, timer)
     cache, inbox = ClusterCache(), Inbox()
     queue = SchedulingQueue(
         {
-            name: rules_for((*profile.plugins, *([ExtenderVerdicts()] if extenders else ())))
+            name: care.rules(
+                profile,
+                rules_for((*profile.plugins, *([ExtenderVerdicts()] if extenders else ()))),
+            )
             for name, profile in profiles.items()
         },
-        _careful_sort_key(first.queue_sort, telemetry),
+        _careful_sort_key(first, care, telemetry),
         queue_settings,
         telemetry,
     )
@@ -159,6 +169,7 @@ def build_core(
         requests=binds,
         pace=pace,
         telemetry=telemetry,
+        care=care,
         clock=clock,
         extenders=extenders,
         ask=ask,
@@ -172,7 +183,7 @@ def build_core(
         unreadable=lambda pod: failures.report(pod, _unreadable(pod)),
     )
     loop = ControlLoop(
-        profiles=profiles,
+        care=care,
         cache=cache,
         queue=queue,
         inbox=inbox,
@@ -187,16 +198,20 @@ def build_core(
         extenders=extenders,
         ask=ask,
     )
-    return Core(loop, cache, queue, inbox, binding, status)
+    return Core(loop, cache, queue, inbox, binding, status, care)
 
 
-def _careful_sort_key(plugin: QueueSortPlugin, telemetry: Telemetry) -> Callable[[Pod], SortKey]:
+def _careful_sort_key(
+    profile: Profile, care: PluginCare, telemetry: Telemetry
+) -> Callable[[Pod], SortKey]:
     """Return the plugin's key, by which pods can always be ordered whatever the plugin does."""
+    plugin = profile.queue_sort
+    sort_key = care.method("QueueSort", profile, plugin.name, plugin.sort_key)
     kind: type[SortKey] = type(plugin.sort_key(Pod()))
 
     def key(pod: Pod) -> SortKey:
         try:
-            found = plugin.sort_key(pod)
+            found = sort_key(pod)
             if isinstance(found, kind):
                 return found
             problem = f"sort_key returned {found!r}, not {kind.__name__} as for other pods"
@@ -315,12 +330,15 @@ class _Run:
             loop_settings=LoopSettings(),
             extenders=in_turn(configuration.extenders),
             ask=extenders.ask,
+            foreign={name: foreign_plugins(profile) for name, profile in profiles.items()},
+            timer=StallTimer(settings.plugin_seconds_maximum),
         )
         self._read_gauges()
 
     async def to_the_end(self, recorder: EventRecorder) -> int:
         """Run until a signal or the loss of the lease, and return the exit code."""
         self._listen_to_signals()
+        self._core.care.timer.install()
         runner = await self._serve()
         log.info(event_names.SCHEDULER_STARTED, version=__version__)
         if self._keeper is not None:
@@ -424,7 +442,11 @@ class _Run:
             self._telemetry.metrics,
             self._configuration.written,
             healthz={"ping": ping},
-            readyz={**synced, "shutdown": self._check_shutdown},
+            readyz={
+                **synced,
+                "profiles": self._core.care.check,
+                "shutdown": self._check_shutdown,
+            },
         )
         return await serve(endpoint.application(), self._settings.bind_address, self._settings.port)
 

@@ -26,6 +26,14 @@ _CONFIGURATION = options(
         help="Try a pod again after this long even if nothing changed.",
     ),
     option(
+        "--plugin-timeout",
+        metavar="DURATION",
+        callback=seconds,
+        default="1s",
+        show_default=True,
+        help="Break off a plugin of your own that gives no answer for this long; 0: never.",
+    ),
+    option(
         "--replace-default-scheduler",
         is_flag=True,
         help="Allow the names default-scheduler and kube-scheduler. Only where the cluster's own"
@@ -178,6 +186,7 @@ def settings_from(flags: dict[str, Any]) -> RunSettings:
         config_text=None if path is None else read_text("--config", path),
         leader_election=_leader_election(flags),
         pod_seconds_unschedulable_maximum=flags["pod_max_in_unschedulable_pods_duration"],
+        plugin_seconds_maximum=flags["plugin_timeout"],
         **{name: flags[name] for name in _SAME_NAME},
     )
 

@@ -62,6 +62,9 @@ class RunSettings:
     pod_seconds_unschedulable_maximum: float = 300.0
     """After this long a pod is tried again even if nothing changed. Default: 5 minutes."""
 
+    plugin_seconds_maximum: float = 1.0
+    """How long a plugin by a user may take over one answer; 0 for ever. Default: a second."""
+
     def draft(self) -> Draft:
         """Read the document and lay the flags over it.
 

@@ -18,7 +18,15 @@ from scheduler.framework.diagnosis import Diagnosis, Verdict
 from scheduler.framework.observer import Observer
 from scheduler.framework.plugin import FilterPlugin, PreFilterPlugin
 from scheduler.framework.profile import Profile
-from scheduler.framework.rejection import Failure, NodeMask, Only, Refused, Rejection, Skip
+from scheduler.framework.rejection import (
+    Failure,
+    NodeMask,
+    Only,
+    PreFilterAnswer,
+    Refused,
+    Rejection,
+    Skip,
+)
 from scheduler.model.pod import Pod
 from scheduler.snapshot.node_table import NodeTable
 
@@ -71,7 +79,7 @@ def ask_pre_filters(
     skipped: set[str] = set()
     refused: tuple[Refused, str] | None = None
     for plugin in plugins:
-        answer = ask("PreFilter", plugin.name, observer, plugin.pre_filter, pod, nodes)
+        answer = ask("PreFilter", plugin.name, observer, _said_before, plugin, pod, nodes)
         match answer:
             case None:
                 pass
@@ -93,8 +101,6 @@ def ask_pre_filters(
                     )
             case Failure(text=text):
                 raise PluginError(plugin.name, f"failed in PreFilter: {text}")
-            case _:
-                raise PluginError(plugin.name, f"answered PreFilter with {answer!r}")
     return Narrowed(
         None if named is None else nodes.named(named),
         tuple(narrowed_by),
@@ -102,6 +108,13 @@ def ask_pre_filters(
         refused[0] if refused else None,
         frozenset({refused[1], *(narrowed_by if refused[0].resolvable else ())} if refused else ()),
     )
+
+
+def _said_before(plugin: PreFilterPlugin, pod: Pod, nodes: NodeTable) -> PreFilterAnswer:
+    answer: object = plugin.pre_filter(pod, nodes)
+    if answer is None or isinstance(answer, Skip | Refused | Only | Failure):
+        return answer
+    raise PluginError(plugin.name, f"answered PreFilter with {answer!r}")
 
 
 def _nothing_left(plugins: Sequence[str]) -> str:
@@ -129,22 +142,25 @@ def ask_filters(
         if plugin.name in skipped:
             continue
         answers = ask("Filter", plugin.name, observer, _listed, plugin, pod, nodes)
-        _take(tally, plugin.name, answers, len(nodes))
+        _take(tally, plugin.name, answers)
         if not tally.alive.any():
             break
     return Filtered(tally.alive, tuple(tally.verdicts))
 
 
 def _listed(plugin: FilterPlugin, pod: Pod, nodes: NodeTable) -> list[Rejection | Failure]:
-    return list(plugin.filter(pod, nodes))
+    """Return all that *plugin* says; it is checked while it is the plugin's turn."""
+    answers = list(plugin.filter(pod, nodes))
+    for answer in answers:
+        _check(plugin.name, answer, len(nodes))
+    return answers
 
 
-def _take(tally: _Tally, plugin: str, answers: Sequence[Rejection | Failure], rows: int) -> None:
+def _take(tally: _Tally, plugin: str, answers: Sequence[Rejection | Failure]) -> None:
     """Write down what one plugin said; all its reasons count for the rows it is to blame for."""
     before = tally.alive.copy()
     failures = []
     for answer in answers:
-        _check(plugin, answer, rows)
         blamed = answer.nodes & before
         if not blamed.any():
             continue

@@ -57,21 +57,28 @@ def score_nodes(profile: Profile, pod: Pod, nodes: NodeTable, observer: Observer
 def _scores_of(
     plugin: ScorePlugin, weight: int, pod: Pod, nodes: NodeTable, observer: Observer
 ) -> PluginScores | None:
-    raw = ask("Score", plugin.name, observer, plugin.score, pod, nodes)
+    found = ask("Score", plugin.name, observer, _raw_and_normalized, plugin, pod, nodes)
+    if found is None:
+        return None
+    raw, normalized = found
+    return PluginScores(
+        plugin.name, raw, normalized, normalized * weight if weight != 1 else normalized
+    )
+
+
+def _raw_and_normalized(
+    plugin: ScorePlugin, pod: Pod, nodes: NodeTable
+) -> tuple[Scores, Scores] | None:
+    """Return what *plugin* says; it is checked while it is the plugin's turn."""
+    raw = plugin.score(pod, nodes)
     if raw is None:
         return None
     _check_shape(plugin.name, raw, len(nodes))
     normalize = getattr(plugin, "normalize", None)
-    normalized = (
-        raw
-        if normalize is None
-        else ask("Score", plugin.name, observer, normalize, raw, pod, nodes)
-    )
+    normalized = raw if normalize is None else normalize(raw, pod, nodes)
     _check_shape(plugin.name, normalized, len(nodes))
     _check_range(plugin.name, normalized)
-    return PluginScores(
-        plugin.name, raw, normalized, normalized * weight if weight != 1 else normalized
-    )
+    return raw, normalized
 
 
 def _check_shape(plugin: str, scores: object, rows: int) -> None:

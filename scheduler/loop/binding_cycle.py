@@ -18,7 +18,7 @@ from scheduler.framework.decision import Bind
 from scheduler.framework.effects import Patch, PostBinding, WaitUntil
 from scheduler.framework.extending import Answer, Ask, bind_question, is_interested, read_bind
 from scheduler.framework.filtering import ask_filters, ask_pre_filters
-from scheduler.framework.observer import SILENT
+from scheduler.framework.observer import SILENT, Observer
 from scheduler.framework.plugin import PermitPlugin, ReservePlugin
 from scheduler.framework.profile import Profile
 from scheduler.framework.rejection import Allow, Failure, Reject, Wait
@@ -29,6 +29,7 @@ from scheduler.loop.failures import Failed, Failures
 from scheduler.loop.held_pods import HeldPods, Released
 from scheduler.loop.inbox import Inbox
 from scheduler.loop.placement import Placement
+from scheduler.loop.plugin_care import PluginCare
 from scheduler.loop.telemetry import Telemetry
 from scheduler.model.pod import Pod
 from scheduler.queue.queued_pod import QueuedPod
@@ -61,6 +62,7 @@ class BindingCycle:
         requests: Requests,
         pace: Callable[[], Awaitable[None]],
         telemetry: Telemetry,
+        care: PluginCare,
         clock: Callable[[], float],
         extenders: Sequence[Extender],
         ask: Callable[[Ask], Awaitable[Answer]],
@@ -74,9 +76,10 @@ class BindingCycle:
         self._requests = requests
         self._pace = pace
         self._telemetry = telemetry
+        self._care = care
         self._clock = clock
         self._tasks: set[asyncio.Task[None]] = set()
-        self.held = HeldPods(_ask_permit)
+        self.held = HeldPods(self._ask_permit)
 
     @property
     def in_flight(self) -> int:
@@ -119,7 +122,7 @@ class BindingCycle:
             return None
         nodes = self._cache.view()
         for plugin in placement.profile.reserve:
-            answer = _ask_reserve(plugin, placement, nodes)
+            answer = self._ask_reserve(plugin, placement, nodes)
             if isinstance(answer, Reject):
                 return Failed.rejected(plugin.name, answer.reason)
             if isinstance(answer, Failure):
@@ -131,7 +134,7 @@ class BindingCycle:
     def _permit(self, placement: Placement) -> Failed | None:
         waits: list[tuple[PermitPlugin, Wait]] = []
         for plugin in placement.profile.permit:
-            answer = _ask_permit(plugin, placement.pod, placement.node, self.held.waiting)
+            answer = self._ask_permit(plugin, placement.pod, placement.node, self.held.waiting)
             match answer:
                 case Allow():
                     pass
@@ -220,7 +223,7 @@ class BindingCycle:
             effects = ask(
                 "PreBind",
                 plugin.name,
-                SILENT,
+                self._watch(placement),
                 lambda plugin=plugin: list(
                     plugin.pre_bind(placement.pod, placement.node, self._cache.view())
                 ),
@@ -269,10 +272,11 @@ class BindingCycle:
         # Perhaps nobody minds: filters can be off, or told to pass over a resource.
         before = alone.each(removing={0: (placement.pod,)})
         profile, pod = placement.profile, placement.decision.pod
-        narrowed = ask_pre_filters(profile.pre_filter, pod, before, SILENT)
+        watch = self._watch(placement)
+        narrowed = ask_pre_filters(profile.pre_filter, pod, before, watch)
         if narrowed.refused is not None:
             return Failed.error(f"node {placement.node}: {narrowed.refused.reason}")
-        found = ask_filters(profile.filter, narrowed.skipped, pod, before, SILENT)
+        found = ask_filters(profile.filter, narrowed.skipped, pod, before, watch)
         if found.feasible[0]:
             return None
         reasons = ", ".join(verdict.reason for verdict in found.verdicts)
@@ -298,18 +302,20 @@ class BindingCycle:
 
     def _undo(self, placement: Placement, failed: Failed) -> None:
         """Take the placement back and hand the pod to the failure handler."""
+        watch = self._watch(placement)
         for plugin in reversed(placement.profile.reserve):
             try:
                 ask(
                     "Unreserve",
                     plugin.name,
-                    SILENT,
+                    watch,
                     plugin.unreserve,
                     placement.pod,
                     placement.node,
                 )
             except PluginError as bug:
-                self._telemetry.plugin_failed(bug.plugin, "Unreserve", str(bug))
+                if not self._care.is_foreign(placement.profile, bug.plugin):  # else it is told
+                    self._telemetry.plugin_failed(bug.plugin, "Unreserve", str(bug))
         placed = self._cache.forget(placement.pod.uid)
         if failed.rejected_by:
             # The pod itself must not be woken by the room that its own failure leaves.
@@ -328,6 +334,29 @@ class BindingCycle:
             only=None if but is None else lambda pod: pod.uid != but.uid,
         )
 
+    # Asking.
+
+    def _watch(self, placement: Placement) -> Observer:
+        return self._care.watch(placement.profile, placement.pod)
+
+    def _ask_reserve(
+        self, plugin: ReservePlugin, placement: Placement, nodes: NodeTable
+    ) -> Reject | Failure | None:
+        return ask(
+            "Reserve",
+            plugin.name,
+            self._watch(placement),
+            plugin.reserve,
+            placement.pod,
+            placement.node,
+            nodes,
+        )
+
+    def _ask_permit(self, plugin: PermitPlugin, pod: Pod, node: str, waiting: object) -> object:
+        profile = self._care.profile(pod.spec.scheduler_name)
+        watch = SILENT if profile is None else self._care.watch(profile, pod)
+        return ask("Permit", plugin.name, watch, plugin.permit, pod, node, waiting)
+
 
 def _is_overcommitted(alone: NodeTable, pod: Pod) -> bool:
     """Tell whether the node of the only row has less than what is requested on it."""
@@ -344,18 +373,3 @@ def _rejected(why: str, plugin: str) -> Failed:
 def _die_of(bug: BaseException) -> None:
     """End the loop: the bug is ours, and the process must not limp on."""
     raise bug
-
-
-def _ask_reserve(
-    plugin: ReservePlugin, placement: Placement, nodes: NodeTable
-) -> Reject | Failure | None:
-    return ask(
-        "Reserve",
-        plugin.name,
-        SILENT,
-        lambda: plugin.reserve(placement.pod, placement.node, nodes),
-    )
-
-
-def _ask_permit(plugin: PermitPlugin, pod: Pod, node: str, waiting: object) -> object:
-    return ask("Permit", plugin.name, SILENT, plugin.permit, pod, node, waiting)

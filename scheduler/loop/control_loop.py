@@ -1,7 +1,7 @@
 """The control loop: drain the inbox, take the next pod, decide, carry out. At our own pace."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Final, assert_never
 
@@ -15,6 +15,7 @@ from scheduler.loop.binding_cycle import BindingCycle
 from scheduler.loop.fact_handlers import FactHandlers
 from scheduler.loop.failures import Failed, Failures
 from scheduler.loop.inbox import Inbox
+from scheduler.loop.plugin_care import PluginCare
 from scheduler.loop.telemetry import Telemetry
 from scheduler.model.fact import Added, Deleted, Listed, ResourceName, Updated
 from scheduler.model.pod import Pod
@@ -54,7 +55,7 @@ class ControlLoop:
     """The only writer of cache and queue.
 
     Args:
-        profiles: By scheduler name.
+        care: Knows the profiles, and how their plugins are doing.
         awaited: What must have been listed before the first decision.
         may_act: Tells whether this process leads right now.
         clock: Monotonic seconds.
@@ -65,7 +66,7 @@ class ControlLoop:
     def __init__(
         self,
         *,
-        profiles: Mapping[str, Profile],
+        care: PluginCare,
         cache: ClusterCache,
         queue: SchedulingQueue,
         inbox: Inbox,
@@ -80,7 +81,7 @@ class ControlLoop:
         extenders: Sequence[Extender] = (),
         ask: Asker = nobody_to_ask,
     ) -> None:
-        self._profiles = profiles
+        self._care = care
         self._cache = cache
         self._queue = queue
         self._inbox = inbox
@@ -176,9 +177,12 @@ class ControlLoop:
 
     async def _attempt(self, queued: QueuedPod) -> None:
         pod, started = queued.pod, self._clock()
-        profile = self._profiles.get(pod.spec.scheduler_name)
+        profile = self._care.profile(pod.spec.scheduler_name)
         if profile is None or self._is_passed_over(pod):
             self._queue.done(pod.uid)
+            return
+        if why := self._care.stopped.get(profile.scheduler_name):
+            self._failures.handle(queued, Failed.stopped(why), started)
             return
         decision = await self._decide(profile, pod)
         self._telemetry.decided(self._clock() - started)
@@ -199,7 +203,7 @@ class ControlLoop:
             self._queue.nominator.by_node(),
             self._settings.seed,
             self._extenders,
-            self._telemetry.cycle_observer(profile),
+            self._care.watch(profile, pod, self._telemetry.cycle_observer(profile)),
         )
         cycle = schedule(attempt)
         answers: Answers = None

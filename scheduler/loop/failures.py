@@ -18,6 +18,8 @@ from scheduler.queue.scheduling_queue import SchedulingQueue
 
 UNSCHEDULABLE: Final = "Unschedulable"
 SCHEDULER_ERROR: Final = "SchedulerError"
+PROFILE_STOPPED: Final = "ProfileStopped"
+"""Stands where a plugin stands that turned a pod away; no event is of interest to it."""
 
 _NOBODY: Final[frozenset[str]] = frozenset()
 
@@ -46,6 +48,11 @@ class Failed:
     def error(cls, message: str, plugin: str = "") -> "Failed":
         """Return the failure of an attempt that went wrong."""
         return cls(message, SCHEDULER_ERROR, plugin=plugin)
+
+    @classmethod
+    def stopped(cls, why: str) -> "Failed":
+        """Return the failure of a pod whose profile is stopped: nothing but time can help it."""
+        return cls(why, SCHEDULER_ERROR, frozenset((PROFILE_STOPPED,)))
 
     @classmethod
     def rejected(cls, plugin: str, reason: str) -> "Failed":

@@ -166,9 +166,28 @@ class Telemetry(BindObserver, EventObserver, LeaseObserver):
         )
 
     def plugin_failed(self, plugin: str, point: str, error: str) -> None:
-        """A plugin raised where nobody but us can hear of it."""
+        """A plugin raised, stalled or answered in the wrong shape."""
         self.metrics.plugin_failed(plugin, point)
-        log.error(event_names.PLUGIN_FAILED, plugin=plugin, point=point, error=error)
+        if self._news.is_new(f"plugin {plugin} at {point}", error):
+            log.error(event_names.PLUGIN_FAILED, plugin=plugin, point=point, error=error)
+
+    def plugin_stalled(self, plugin: str, point: str, seconds: float) -> None:
+        """A plugin gave no answer for *seconds* and was broken off."""
+        log.error(event_names.PLUGIN_STALLED, plugin=plugin, point=point, seconds=seconds)
+
+    def plugin_disabled(self, profile: str, plugin: str, why: str) -> None:
+        """A score plugin failed again and again: pods are placed without it from now on."""
+        log.error(event_names.PLUGIN_DISABLED, profile=profile, plugin=plugin, why=why)
+
+    def profile_stopped(self, profile: str, plugin: str, why: str) -> None:
+        """Another plugin failed for one pod after the other: the profile takes no pods any more."""
+        log.error(
+            event_names.PROFILE_STOPPED,
+            profile=profile,
+            plugin=plugin,
+            why=why,
+            remedy="correct or disable the plugin and restart the scheduler",
+        )
 
     # Binding (scheduler.kube.binding).
 

@@ -33,6 +33,7 @@ from scheduler.plugins import IN_TREE
 from scheduler.plugins.priority_sort import PrioritySort
 from scheduler.queue.scheduling_queue import QueueSettings
 from scheduler.testing.simulated_api import Document, SimulatedApi, pod_path
+from scheduler.user_plugins import foreign_plugins
 
 SCHEDULER_NAME: Final = "py-scheduler"
 WATCHING: Final = (Resource.POD, Resource.FAILED_POD, Resource.NODE)
@@ -85,6 +86,7 @@ class Harness:
         self._listed = listed
         self._settings = {
             "profiles": {profile.scheduler_name: profile for profile in chosen},
+            "foreign": {profile.scheduler_name: foreign_plugins(profile) for profile in chosen},
             "awaited": resources,
             "may_act": may_act,
             "queue_settings": queue or QueueSettings(),

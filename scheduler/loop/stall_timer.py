@@ -1,0 +1,69 @@
+"""A timer that breaks into a plugin which does not come to an end.
+
+The interval timer of the process rings in the main thread, between two bytecodes, and raises there.
+That works under any event loop, and it has one limit: a loop in C (one call into NumPy, a blocking
+system call that is repeated) is broken only when it returns to Python.
+"""
+
+import signal
+import threading
+from types import FrameType
+from typing import Final
+
+_ASKING: Final = "scheduler.framework.asking"
+# Raising while these are at work could leave a column half built, and a turn half ended.
+_NOT_NOW: Final = ("scheduler.snapshot", "scheduler.model", "scheduler.loop", "scheduler.observe")
+_SOON_SECONDS: Final = 0.005
+
+
+class Stalled(BaseException):
+    """Raised inside a plugin: no Exception, since plugins may catch those."""
+
+
+class StallTimer:
+    """Raises Stalled in whoever is between ``enter`` and ``leave`` for too long.
+
+    Until it is installed, and on a platform without interval timers, it does nothing.
+
+    Args:
+        seconds: How long is too long; 0 for ever.
+    """
+
+    def __init__(self, seconds: float = 1.0) -> None:
+        self.seconds = seconds
+        self._depth = 0
+        self._installed = False
+
+    def install(self) -> None:
+        """Take the alarm signal over; only the main thread can."""
+        if (
+            self.seconds > 0
+            and hasattr(signal, "setitimer")
+            and threading.current_thread() is threading.main_thread()
+        ):
+            signal.signal(signal.SIGALRM, self._ring)
+            self._installed = True
+
+    def enter(self) -> None:
+        """Begin to count, unless a turn around this one counts already."""
+        self._depth += 1
+        if self._depth == 1 and self._installed:
+            # It rings again and again: a plugin may survive the first time in a bare except.
+            signal.setitimer(signal.ITIMER_REAL, self.seconds, self.seconds)
+
+    def leave(self) -> None:
+        """Stop counting."""
+        self._depth -= 1
+        if self._depth == 0 and self._installed:
+            signal.setitimer(signal.ITIMER_REAL, 0.0)
+
+    def _ring(self, _signal: int, frame: FrameType | None) -> None:
+        if not self._depth:
+            return
+        while frame is not None and frame.f_globals.get("__name__") != _ASKING:
+            if str(frame.f_globals.get("__name__")).startswith(_NOT_NOW):
+                signal.setitimer(signal.ITIMER_REAL, _SOON_SECONDS, self.seconds)
+                return
+            frame = frame.f_back
+        if frame is not None:
+            raise Stalled
