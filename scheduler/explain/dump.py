@@ -136,7 +136,14 @@ class _Kinds:
         if found := self._decoders.get((version, kind)):
             return found
         candidates = (self._plurals.get((version, plural)) for plural in _plurals(kind))
-        return next(filter(None, candidates), None)
+        return next(filter(None, candidates), None) or self._find_by_prefix(version, kind)
+
+    def _find_by_prefix(self, version: str, kind: str) -> tuple[Watched[Any], Decoder[Any]] | None:
+        """Find what is called otherwise in the plural, as NodeMetrics are ``nodes``."""
+        for (served, plural), row in self._plurals.items():
+            if served == version and kind.lower().startswith(plural.removesuffix("s")):
+                return row
+        return None
 
 
 def _place(path: str) -> tuple[str, str]:

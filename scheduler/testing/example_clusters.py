@@ -5,13 +5,15 @@ them, some with the values asked for, some with others and some not at all, so t
 knows its own labels only is still shown nodes that it rejects and nodes that it likes.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from scheduler.model.fact import KubeObject, ResourceName
 from scheduler.model.node import Node
 from scheduler.model.pod import Pod
 from scheduler.model.selectors import Requirement
@@ -100,9 +102,23 @@ def _candidates(requirement: Requirement) -> Iterator[str]:
         yield ""
 
 
-def make_table(*nodes: Node, placed: Iterable[Pod] = ()) -> NodeTable:
-    """Make a table of *nodes*, one row each in this order, with the pods *placed* on them."""
-    return Cluster(nodes, tuple(placed)).table()
+def make_table(
+    *nodes: Node,
+    placed: Iterable[Pod] = (),
+    objects: Mapping[ResourceName, Iterable[KubeObject]] = MappingProxyType({}),
+) -> NodeTable:
+    """Make a table of *nodes*, one row each in this order, with the pods *placed* on them.
+
+    *objects* are the small objects by resource, or by the name of a custom one.
+    """
+
+    def make(columns: ClusterColumns) -> NodeTable:
+        for resource, items in objects.items():
+            for item in items:
+                columns.objects.put(resource, item)
+        return NodeTable(columns)
+
+    return Cluster(nodes, tuple(placed)).table(make)
 
 
 def make_cluster(count: int, interests: Interests, nodes: Sequence[Node] = ()) -> Cluster:

@@ -111,6 +111,7 @@ def test_documents_that_are_shown_can_be_read(page):
             "PreferSpot": _Scores,
             "prefer_spot:PreferSpot": _Scores,
             "avoid_draining:AvoidDraining": _Filters,
+            "load_aware:LoadAware": _Scores,
         }
     )
     for block in _blocks(page.read_text(), "yaml"):

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from pathlib import Path
 
 import pytest
 import yaml
@@ -11,6 +12,7 @@ from scheduler.cli import main
 from scheduler.errors import ConfigurationError
 from scheduler.explain.question import Question, answer
 
+EXAMPLES = Path(__file__).parents[3] / "examples"
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 
 
@@ -399,6 +401,26 @@ def test_custom_resources_and_annotations_are_read_from_the_snapshot(plugins):
 
     without = ask(node("a"), pod("web"), config=plugins("Loaded"))
     assert {"kind": "gauges.v1.example.com", "plugins": ["Loaded"]} in without["missing"]
+
+
+def test_resources_with_an_unusual_plural_are_found(tmp_path, monkeypatch):
+    """As NodeMetrics, which metrics-server serves as `nodes`."""
+    monkeypatch.syspath_prepend(str(EXAMPLES / "03-load-aware-score"))
+    document = (
+        f"{HEAD}profiles:\n- plugins: {{score: {{enabled: [{{name: 'load_aware:LoadAware'}}]}}}}"
+    )
+    metrics = {
+        "apiVersion": "metrics.k8s.io/v1beta1",
+        "kind": "NodeMetrics",
+        "metadata": {"name": "a"},
+        "usage": {"cpu": "1"},
+    }
+
+    said = ask(node("a"), node("b"), metrics, pod("web"), config=document)
+
+    assert said["scores"]["a"]["LoadAware"]["raw"] == 75
+    assert said["scores"]["b"]["LoadAware"]["raw"] == 50
+    sys.modules.pop("load_aware")
 
 
 # Bad input.
