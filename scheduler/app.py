@@ -30,7 +30,7 @@ from scheduler.kube.event_recorder import EventRecorder
 from scheduler.kube.extender_client import ExtenderClient
 from scheduler.kube.lease import LeaseKeeper
 from scheduler.kube.rate_limit import RateLimiter
-from scheduler.kube.reflector import Reflector
+from scheduler.kube.reflector import Company, Reflector
 from scheduler.kube.requests import Requests
 from scheduler.kube.watched import Watched, watched_for
 from scheduler.loop.binding_cycle import BindingCycle
@@ -390,6 +390,7 @@ class _Run:
             renew_deadline_seconds=election.renew_deadline_seconds,
             retry_seconds=election.retry_period_seconds,
         )
+        self._telemetry.identity = settings.identity
         return LeaseKeeper(
             settings,
             lambda: ApiClient(
@@ -409,17 +410,24 @@ class _Run:
 
     async def _release(self) -> None:
         if self._keeper is not None:
+            led = self._keeper.is_leading
             await self._keeper.release()
-            log.info(event_names.LEASE_RELEASED)
+            if led:
+                log.info(event_names.LEASE_RELEASED)
 
     # Watches.
 
     async def _reflect(self) -> None:
         """Watch everything; the first complete picture is the time to tidy memory."""
+        company = Company()
         async with asyncio.TaskGroup() as group:
             for each in self._watched:
                 reflector = Reflector(
-                    self._client, each, self._core.inbox.put, observer=self._telemetry
+                    self._client,
+                    each,
+                    self._core.inbox.put,
+                    observer=self._telemetry,
+                    company=company,
                 )
                 group.create_task(reflector.run())
             group.create_task(self._tidy_when_synced())

@@ -18,6 +18,7 @@ the resource cannot be watched      list, and list again after a longer pause (a
 """
 
 import asyncio
+import contextlib
 import random
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
@@ -136,6 +137,28 @@ class Patience:
     poll: float = 15.0
 
 
+class Company:
+    """Reflectors of one API server, who help each other up after an outage.
+
+    Each waits out its own backoff, which grows to half a minute. Once the server answers one of
+    them there is no reason for the others to sleep on, and a picture in which pods are new and
+    nodes are old would be a false one.
+    """
+
+    def __init__(self) -> None:
+        self._risen = asyncio.Event()
+
+    def wake(self) -> None:
+        """Tell everybody that the server answers."""
+        self._risen.set()
+        self._risen = asyncio.Event()
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait for *seconds*, or until the server has answered somebody."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._risen.wait(), seconds)
+
+
 class Reflector(Generic[T]):
     """Tells everything that happens to one resource, in order, as facts.
 
@@ -147,6 +170,7 @@ class Reflector(Generic[T]):
         patience: How long to wait.
         clock: A monotonic clock in seconds.
         sleep: How to wait.
+        company: The reflectors that share an outage with this one.
         rng: Jitter, so that a thousand clients do not return at the same moment.
     """
 
@@ -160,6 +184,7 @@ class Reflector(Generic[T]):
         patience: Patience = Patience(),
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        company: Company | None = None,
         rng: random.Random | None = None,
     ) -> None:
         self.store: dict[Key, T] = {}
@@ -172,6 +197,7 @@ class Reflector(Generic[T]):
         self._patience = patience
         self._clock = clock
         self._sleep = sleep
+        self._company = company
         self._rng = rng or random.Random()  # noqa: S311 - jitter
         self._version = ""
         self._listed = False
@@ -221,7 +247,10 @@ class Reflector(Generic[T]):
             # Compaction is no fault of the server: only a second one in a row has to wait.
             if self._failures == 1:
                 return
-        await self._sleep(pause)
+        if self._company and isinstance(problem, Unreachable):
+            await self._company.sleep(pause)
+        else:
+            await self._sleep(pause)
 
     def _deny(self, problem: ApiError) -> None:
         if self._denied:
@@ -239,6 +268,8 @@ class Reflector(Generic[T]):
         return max(pause, problem.retry_after_seconds) if isinstance(problem, Throttled) else pause
 
     def _succeed(self) -> None:
+        if self._failures and self._company:
+            self._company.wake()
         self._failures = 0
         self._denied = False
 

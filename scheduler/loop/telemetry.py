@@ -73,6 +73,7 @@ class Telemetry(BindObserver, EventObserver, LeaseObserver):
         self.metrics = metrics
         self.recorder: Recorder | EventRecorder = Recorder()
         self.host = urlsplit(server).netloc
+        self.identity = ""
         self._observers: dict[str, CycleObserver] = {}
         self._news = News()
         self._stories = Stories()
@@ -202,7 +203,7 @@ class Telemetry(BindObserver, EventObserver, LeaseObserver):
 
     def throttled(self, seconds: float) -> None:
         """The server asked to come back after *seconds*."""
-        log.debug(event_names.BINDING_CONFLICTED, retry_after_seconds=seconds)
+        log.debug(event_names.BINDING_THROTTLED, retry_after_seconds=seconds)
 
     # The queue (scheduler.queue.observer).
 
@@ -269,8 +270,9 @@ class Telemetry(BindObserver, EventObserver, LeaseObserver):
     # The lease (scheduler.kube.lease).
 
     def holder_changed(self, holder: str) -> None:
-        """Somebody holds the lease."""
-        log.info(event_names.LEASE_AWAITED, holder=holder or None)
+        """Somebody else holds the lease, or nobody does."""
+        if holder != self.identity:
+            log.info(event_names.LEASE_AWAITED, holder=holder or None)
 
     def request_failed(self, error: ApiError) -> None:
         """One try to get or renew the lease failed."""

@@ -26,6 +26,7 @@ POD_VANISHED: Final = "pod.vanished"
 POD_WAITED: Final = "pod.waited"
 
 BINDING_CONFLICTED: Final = "binding.conflicted"
+BINDING_THROTTLED: Final = "binding.throttled"
 BINDING_FAILED: Final = "binding.failed"
 BINDING_ANSWER_LOST: Final = "binding.answer_lost"
 BINDING_CLARIFIED: Final = "binding.clarified"

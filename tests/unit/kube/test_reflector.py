@@ -8,7 +8,7 @@ from scheduler.kube.access import Access
 from scheduler.kube.client import ApiClient
 from scheduler.kube.credentials import Credentials
 from scheduler.kube.rate_limit import RateLimiter
-from scheduler.kube.reflector import SLICE_OBJECTS, Patience, Reflector
+from scheduler.kube.reflector import SLICE_OBJECTS, Company, Patience, Reflector
 from scheduler.kube.watched import NODES, PODS, SERVICES
 from scheduler.model.fact import Added, Deleted, Listed, Updated
 
@@ -450,3 +450,25 @@ async def test_long_lists_leave_room_for_others(api, reflect):
     bystander.cancel()
     assert len(reflected.told) == 4001
     assert turns >= 2 * 2000 // SLICE_OBJECTS
+
+
+async def test_reflectors_help_each_other_up_after_an_outage():
+    """When the server answers one of them, none of the others sleeps out its backoff."""
+    company = Company()
+    sleepers = [asyncio.create_task(company.sleep(3600)) for _ in range(3)]
+    await asyncio.sleep(0)
+
+    company.wake()
+
+    await asyncio.wait_for(asyncio.gather(*sleepers), 10)
+
+
+async def test_a_later_outage_is_slept_through_again():
+    company = Company()
+    company.wake()
+    sleeper = asyncio.create_task(company.sleep(3600))
+    await asyncio.sleep(0)
+
+    assert not sleeper.done()
+
+    sleeper.cancel()
