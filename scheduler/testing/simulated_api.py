@@ -95,6 +95,7 @@ class _Watch:
     told: dict[str, KubeObject] = field(default_factory=dict)
     silent: bool = True
     due: float = 0.0
+    unsent: deque[Fact] = field(default_factory=deque)
 
 
 def _fair(method: str, path: str) -> Fault | None:  # noqa: ARG001 - one of many weathers
@@ -428,7 +429,9 @@ class SimulatedApi:
             return
         loop = asyncio.get_running_loop()
         watch.due = max(watch.due, loop.time() + lag)
-        loop.call_at(watch.due, self.deliver, fact)
+        # Timers of one moment end in no order, so each delivers what is next.
+        watch.unsent.append(fact)
+        loop.call_at(watch.due, lambda: self.deliver(watch.unsent.popleft()))
 
 
 def path_of(resource: Resource, metadata: Mapping[str, Any]) -> str:

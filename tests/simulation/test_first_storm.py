@@ -94,7 +94,8 @@ class Storm:
             case "steal" if pod := self.some_pod():
                 # Another scheduler binds a pod of ours, to a node with much room.
                 node = min(self.nodes, key=self.taken)
-                if not pod["spec"].get("nodeName") and self.taken(node) < CPU / 3 * 1000:
+                free = not pod["spec"].get("nodeName") and not _wants_port(pod)
+                if free and self.taken(node) < CPU / 3 * 1000:
                     api.bound.append((pod["metadata"]["uid"], node))
                     api.change(_path(pod), lambda d: d["spec"].update(nodeName=node))
             case "gap":
@@ -119,6 +120,10 @@ def _path(document):
 
 def _cpu(document):
     return int(document["spec"]["containers"][0]["resources"]["requests"]["cpu"].rstrip("m"))
+
+
+def _wants_port(document):
+    return bool(document["spec"]["containers"][0].get("ports"))
 
 
 async def ride_out(seed):
@@ -146,9 +151,7 @@ def judge(storm, cluster):
     for node in storm.nodes:
         assert storm.taken(node) <= CPU * 1000, f"{node} is overcommitted"
         ports = sum(
-            bool(pod["spec"]["containers"][0].get("ports"))
-            for pod in storm.api.pods()
-            if pod["spec"].get("nodeName") == node
+            _wants_port(pod) for pod in storm.api.pods() if pod["spec"].get("nodeName") == node
         )
         assert ports <= 1, f"two pods want the same port of {node}"
 
@@ -172,7 +175,7 @@ def judge(storm, cluster):
 
 def _fits_somewhere(storm, pod):
     """Tell whether a node could take *pod*, were there no nominations; ports are left to others."""
-    if pod["spec"]["containers"][0].get("ports"):
+    if _wants_port(pod):
         return False
     nominated = any(p.get("status", {}).get("nominatedNodeName") for p in storm.api.pods())
     return not nominated and any(
