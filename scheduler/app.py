@@ -158,7 +158,6 @@ def build_core(
         status=status,
         telemetry=telemetry,
         newest=lambda pod: handlers.newest(pod),  # noqa: PLW0108 - made below
-        is_bound=lambda pod: cache.pod(pod.uid) is not None,
         clock=clock,
         wall=_wall,
     )

@@ -8,9 +8,11 @@ from typing import Final
 from hack.fidelity.configs import make_config
 from hack.fidelity.pods import nominated_pod, pending_pod, running_pod
 from hack.fidelity.selectors import label_selector
+from hack.fidelity.volumes import add_volumes, make_storage
 from hack.fidelity.words import (
     APPS,
     BATCH,
+    FEATURES,
     FPGA,
     GPU,
     HARD_TAINTS,
@@ -59,8 +61,8 @@ def make_question(seed: int, number: int, pods: int = PODS_IN_QUESTION) -> Quest
     dice = Dice(origin)
     nodes = _nodes(dice)
     names = [node["metadata"]["name"] for node in nodes]
-    owners = _owners(dice)
-    objects = [*_namespaces(dice), *_services(dice), *owners, *nodes]
+    owners, storage = _owners(dice), make_storage(dice, nodes)
+    objects = [*_namespaces(dice), *_services(dice), *owners, *storage.objects, *nodes]
     for index in range(dice.weighted({0: 1, 8: 3, 20: 4, 45: 2})):
         node = dice.one(names) if dice.chance(0.97) else "gone-node"
         objects.append(running_pod(dice, f"running-{index}", node, owners))
@@ -69,6 +71,9 @@ def make_question(seed: int, number: int, pods: int = PODS_IN_QUESTION) -> Quest
             node = dice.one(names)
             objects.append(nominated_pod(dice, f"nominated-{index}", node, owners))
     pending = [pending_pod(dice, f"pending-{index}", names, owners) for index in range(pods)]
+    for pod in (*pending, *(each for each in objects if each["kind"] == "Pod")):
+        if storage.objects and dice.chance(0.5):
+            objects += add_volumes(dice, storage, pod)
     if any(each.get("status", {}).get("nominatedNodeName") for each in objects):
         _never_count_everybody(pending)
     return Question(objects, pending, make_config(dice), origin)
@@ -127,6 +132,7 @@ def _node(dice: Dice, name: str, zones: list[str], *, tidy: bool, full: bool) ->
         "status": {
             "allocatable": _allocatable(dice, full=full),
             "images": _images(dice),
+            "declaredFeatures": sorted(dice.some(FEATURES, 0, 2)),  # as kubelets do
             "nodeInfo": {"kubeletVersion": "v1.36.3"},
         },
     }

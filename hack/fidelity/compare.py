@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 
+_ERROR: Final = "Error"
 _NARROWED: Final = "node(s) didn't satisfy plugin(s) ["
 
 
@@ -56,6 +57,11 @@ def _judged_differently(upstream: Json, ours: Json) -> Iterator[Difference]:
         return
     yield from _differing("preFilter", _pre_filters(upstream), _pre_filters(ours))
     yield from _differing("filter", _filters(upstream), _filters(ours))
+    if any(said["code"] == _ERROR for said in upstream.get("combined", ())):
+        # The attempt goes on only where the pod's nominated node was tried before.
+        if "combined" in ours:
+            yield Difference("combined", "an error", ours["combined"])
+        return
     if (theirs := _by_node(upstream.get("combined"))) != (own := _by_node(ours.get("combined"))):
         yield Difference("combined", *_only_differing(theirs, own))
     if upstream.get("feasible", []) != ours.get("feasible", []):
@@ -136,10 +142,14 @@ def _filters(answer: Json) -> dict[str, dict[int, Any]]:
 
 def _by_node(verdicts: Sequence[Json] | None) -> dict[int, Any]:
     return {
-        node: (said.get("plugin", ""), said["code"], sorted(said.get("reasons", ())))
+        node: (said.get("plugin", ""), said["code"], _reasons(said))
         for said in verdicts or ()
         for node in said["nodes"]
     }
+
+
+def _reasons(said: Json) -> list[str]:
+    return [] if said["code"] == _ERROR else sorted(said.get("reasons", ()))
 
 
 def _scores(answer: Json) -> dict[str, Json]:

@@ -5,6 +5,7 @@ Counted are pods, for refusals and acceptances, and nodes, for scores.
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 DIFFERENT_SCORES: Final = 3
+_NAMES: Final = re.compile(r"\d+|\b(?:default|team-[ab]|lonely)(?=/)")
 
 REASONS: Final[Mapping[str, tuple[str, ...]]] = {
     "NodeUnschedulable": ("node(s) were unschedulable",),
@@ -34,7 +36,7 @@ REASONS: Final[Mapping[str, tuple[str, ...]]] = {
         "Insufficient example.com/gpu",
         "Insufficient vendor.example/fpga",
         "Insufficient kubernetes.io/batch-cpu",
-        "Insufficient hugepages-2Mi",
+        "Insufficient hugepages-#Mi",
     ),
     "PodTopologySpread": (
         "node(s) didn't match pod topology spread constraints",
@@ -45,8 +47,40 @@ REASONS: Final[Mapping[str, tuple[str, ...]]] = {
         "node(s) didn't match pod anti-affinity rules",
         "node(s) didn't satisfy existing pods anti-affinity rules",
     ),
+    "VolumeRestrictions": (
+        'persistentvolumeclaim "no-such-claim" not found',
+        "node(s) had no available disk",
+        (
+            "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode "
+            "already in-use by another pod"
+        ),
+    ),
+    "NodeVolumeLimits": ("node(s) exceed max volume count",),
+    "VolumeBinding": (
+        'persistentvolumeclaim "no-such-claim" not found',
+        'persistentvolumeclaim "claim-#" is being deleted',
+        'persistentvolumeclaim "claim-#" bound to non-existent persistentvolume "volume-#"',
+        (
+            "waiting for ephemeral volume controller to create the persistentvolumeclaim "
+            '"pending-#-scratch"'
+        ),
+        "PVC #/pending-#-scratch was not created for pod #/pending-# (pod is not owner)",
+        "pod has unbound immediate PersistentVolumeClaims",
+        "node(s) didn't match PersistentVolume's node affinity",
+        "node(s) didn't find available persistent volumes to bind",
+        "node(s) did not have enough free storage",
+        "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)",
+    ),
+    "VolumeZone": (
+        "node(s) had no available volume zone",
+        "PersistentVolume had no name",
+        "PersistentVolumeClaim had no pv name and storageClass name",
+        'persistentvolume "volume-#" not found',
+        'storageclass.storage.k#s.io "unknown" not found',
+    ),
+    "NodeDeclaredFeatures": ("node(s) didn't match Pod's required features",),
 }
-"""Every reason that a plugin can give; names in them are the generator's."""
+"""Every reason that a plugin can give, of the generator's names; # is a namespace or a number."""
 
 SCORERS: Final = (
     "TaintToleration",
@@ -86,7 +120,7 @@ class Coverage:
             self.scores[plugin].update(found["normalized"])
 
     def _count_reasons(self, plugin: str, reasons: Collection[str]) -> None:
-        self.reasons.update((plugin, reason) for reason in reasons)
+        self.reasons.update((plugin, _NAMES.sub("#", reason)) for reason in reasons)
 
     def missing(self, plugins: Collection[str], least: int) -> Iterator[str]:
         """Yield what occurred less than *least* times, of what *plugins* can say."""

@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 
     Ask = Callable[[Json], Json]
 
-_PODS_IN_QUESTION: Final = 8
-_TIMES: Final = 8
+_TIMES: Final = 4
 _MOST_QUESTIONS: Final = 4000
 
 
@@ -48,7 +47,7 @@ def _worth_keeping(
         missing = set(_wanted(coverage, plugins))
         if not missing:
             return
-        question = make_question(seed, number, _PODS_IN_QUESTION)
+        question = make_question(seed, number)
         question.config = without(question.config, lacks)
         answer = ask(question.document)
         probe = Coverage()

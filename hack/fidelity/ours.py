@@ -47,7 +47,9 @@ NOT_COMPARED: Final = frozenset({"DynamicResources", "DefaultPreemption"})
 """Plugins that the oracle is not fed for, or that act after the part that is compared."""
 
 _BY_KIND: Final = {
-    row.kind.__name__: row for row in WATCHED.values() if row.resource is not Resource.FAILED_POD
+    row.resource.rpartition("/")[2]: row
+    for row in WATCHED.values()
+    if row.resource is not Resource.FAILED_POD
 }
 
 
@@ -142,7 +144,13 @@ class OurCluster:
         return {"preFilter": pre_filter, "filter": found}
 
     def _together(self, pod: Pod) -> Json:
-        """Ask all plugins, and score what they leave."""
+        """Ask all plugins, and score what they leave; of an error the outcome tells."""
+        try:
+            return self._combined(pod)
+        except SchedulerError:
+            return {}
+
+    def _combined(self, pod: Pod) -> Json:
         narrowed = ask_pre_filters(self.profile.pre_filter, pod, self.nodes, SILENT)
         if narrowed.refused is not None:
             return {}

@@ -76,6 +76,12 @@ def pending_pod(dice: Dice, name: str, nodes: list[str], owners: Sequence[Json])
     if dice.chance(0.35):
         labels = pod["metadata"]["labels"]
         spec["topologySpreadConstraints"] = spread_constraints(dice, labels)
+    if dice.chance(0.03):
+        spec |= {"hostNetwork": True, "hostUsers": dice.chance(0.2)}
+    if dice.chance(0.03):
+        spec["containers"][0]["restartPolicyRules"] = [
+            {"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [42]}}
+        ]
     if dice.chance(0.1):
         spec["volumes"] = [{"name": "image", "image": {"reference": dice.one(IMAGES)}}]
     pod["status"] = {"phase": "Pending"}

@@ -24,6 +24,7 @@ _KEPT: Final = frozenset(
     {
         *("apiVersion", "kind", "metadata", "name", "namespace", "uid", "spec", "containers"),
         *("maxSkew", "topologyKey", "whenUnsatisfiable", "key", "operator", "effect", "values"),
+        *("claimName", "driver", "volumeHandle", "nodeName", "storageClassName", "provisioner"),
         *("weight", "preference", "podAffinityTerm", "nodeSelectorTerms", "image"),
     }
 )
@@ -43,10 +44,10 @@ class Shrinker:
     def shrink(self, question: Question) -> Question:
         """Return the smallest question that was found."""
         question = copy.deepcopy(question)
-        question.objects = self._fewer(
-            question.objects, lambda objects: self._holds(question, objects)
-        )
         for _ in range(2):
+            question.objects = self._fewer(
+                question.objects, lambda objects: self._holds(question, objects)
+            )
             self._strip(question)
         return question
 

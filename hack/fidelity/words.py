@@ -43,6 +43,7 @@ GPU: Final = "example.com/gpu"
 FPGA: Final = "vendor.example/fpga"
 BATCH: Final = "kubernetes.io/batch-cpu"
 HUGE: Final = "hugepages-2Mi"
+FEATURES: Final = ("RestartAllContainersOnContainerExits", "UserNamespacesHostNetworkSupport")
 
 
 class Dice:

@@ -86,7 +86,6 @@ class Failures:
 
     Args:
         newest: Returns the newest version of a pending pod of the same name, if there is one.
-        is_bound: Tells whether a pod is known to be on a node.
         wall: The time of day as RFC 3339, for stamps that are written.
     """
 
@@ -97,7 +96,6 @@ class Failures:
         status: StatusWriter,
         telemetry: Telemetry,
         newest: Callable[[Pod], Pod | None],
-        is_bound: Callable[[Pod], bool],
         clock: Callable[[], float],
         wall: Callable[[], str],
     ) -> None:
@@ -105,7 +103,6 @@ class Failures:
         self._status = status
         self._telemetry = telemetry
         self._newest = newest
-        self._is_bound = is_bound
         self._clock = clock
         self._wall = wall
 
@@ -118,9 +115,6 @@ class Failures:
         newest = self._newest(queued.pod)
         if newest is None:
             self._queue.done(queued.pod.uid)
-            if self._is_bound(queued.pod):
-                # Somebody else was faster. Upstream tells the bound pod why it is not scheduled.
-                return
         elif newest.uid != queued.pod.uid:
             # A new pod of the same name: the verdict on its predecessor says nothing about it.
             self._queue.done(queued.pod.uid)

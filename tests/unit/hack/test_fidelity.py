@@ -124,6 +124,21 @@ def test_of_errors_only_that_they_happen_counts():
     assert places({"outcome": {"error": "x"}}, {"outcome": {"error": "y"}}) == []
 
 
+def test_a_node_that_cannot_be_judged_is_told_as_an_error_by_both():
+    broken = answer(combined=[refusal(0, code="Error")], feasible=[1])
+    ours = {key: said for key, said in answer().items() if key in {"filter", "outcome"}}
+
+    assert places(broken, ours) == []
+    assert places(broken, answer(combined=[])) == ["combined"]
+    assert (
+        places(
+            answer(filter={"Fit": [refusal(0, code="Error")]}),
+            answer(filter={"Fit": [refusal(0, code="Error", reason="other words")]}),
+        )
+        == []
+    )
+
+
 def test_what_occurs_too_rarely_is_named():
     coverage = Coverage()
     for _ in range(2):

@@ -275,7 +275,7 @@ async def test_backoffs_end_on_time_although_somebody_else_waits_longer():
         ("nothing", True, True),
         ("removed", False, True),
         ("recreated", False, False),
-        ("bound", False, False),
+        ("bound", False, True),
     ],
 )
 @in_virtual_time
