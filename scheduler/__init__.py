@@ -36,7 +36,7 @@ from scheduler.framework.cluster_event import (
     Requeue,
 )
 from scheduler.framework.diagnosis import Diagnosis, Verdict
-from scheduler.framework.effects import Effect, Patch, PostBinding, WaitUntil
+from scheduler.framework.effects import Assume, Effect, Patch, PostBinding, WaitUntil
 from scheduler.framework.normalize import MIN_MAX, PROPORTIONAL, REVERSED, MinMax, Proportional
 from scheduler.framework.per_node import NodeAmounts, NodeRow, per_node
 from scheduler.framework.plugin import (
@@ -136,6 +136,7 @@ __all__ = [  # noqa: RUF022 - by purpose, so that a reader finds what goes toget
     "Wait",
     # What it wants done before the pod is bound.
     "Effect",
+    "Assume",
     "Patch",
     "PostBinding",
     "WaitUntil",

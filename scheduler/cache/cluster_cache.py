@@ -136,6 +136,19 @@ class ClusterCache:
         self._columns.generation += 1
         self._columns.objects.drop(resource, item)
 
+    def assume_object(self, resource: ResourceName, item: KubeObject) -> bool:
+        """Let *item*, which we are about to write, stand for what was told.
+
+        False where another version was told than the one that *item* was derived from.
+        """
+        self._columns.generation += 1
+        return self._columns.objects.assume(resource, item)
+
+    def restore_object(self, resource: ResourceName, item: KubeObject) -> None:
+        """Take the assumption of *item* back, if it still stands."""
+        self._columns.generation += 1
+        self._columns.objects.restore(resource, item)
+
     # Figures and proofs.
 
     def sizes(self) -> dict[str, int]:

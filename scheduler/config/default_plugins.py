@@ -1,4 +1,4 @@
-"""The plugins of kube-scheduler 1.36 that are on unless a document says otherwise.
+"""The plugins that are on unless a document says otherwise: kube-scheduler 1.36's, and one of ours.
 
 Source: ``pkg/scheduler/apis/config/v1/default_plugins.go``.
 """
@@ -57,6 +57,10 @@ DEFAULT_PLUGINS: Final = (
     _default("NodeDeclaredFeatures", "pre_filter filter"),
 )
 
+OWN_PLUGINS: Final = (_default("UnsupportedFeatures", "pre_filter"),)
+"""Plugins that kube-scheduler does not have. They go first, and mind only what it would do itself.
+"""
+
 UPSTREAM_POINTS: Final[Available] = MappingProxyType(
     {plugin.name: plugin.points for plugin in DEFAULT_PLUGINS}
 )
@@ -87,7 +91,8 @@ def merge(defaults: tuple[PluginEntry, ...], custom: PluginSet) -> tuple[PluginE
 
 def defaults_among(available: Available) -> tuple[PluginEntry, ...]:
     """Return the default plugins that this build has, in order."""
-    return tuple(PluginEntry(p.name, p.weight) for p in DEFAULT_PLUGINS if p.name in available)
+    plugins = (*OWN_PLUGINS, *DEFAULT_PLUGINS)
+    return tuple(PluginEntry(p.name, p.weight) for p in plugins if p.name in available)
 
 
 def missing_among(available: Available) -> tuple[str, ...]:

@@ -7,6 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from scheduler.model.fact import KubeObject, Resource
+from scheduler.snapshot.node_table import NodeTable
+
 
 @dataclass(frozen=True, slots=True)
 class Patch:
@@ -26,14 +29,31 @@ class Patch:
 
 
 @dataclass(frozen=True, slots=True)
+class Assume:
+    """Take *item* for what the API server has, until it tells of any version of it.
+
+    That is how the next pod sees at once what a patch of this pod is about to write. The assumption
+    is taken back when the pod is not bound after all.
+
+    Args:
+        resource: What kind of object it is.
+        item: The object as it is going to be, derived from the version that is known now.
+    """
+
+    resource: Resource
+    item: KubeObject
+
+
+@dataclass(frozen=True, slots=True)
 class WaitUntil:
     """Hold the pod until *condition* is true.
 
-    The condition is a pure question about what the loop knows; it is asked once at first and then
-    whenever a fact arrives. It may also return a text: then the wait has failed for that reason.
+    The condition is a pure question about the cluster as it is known then; it is asked once at
+    first and then whenever facts were applied. It may also return a text: then the wait has failed
+    for that reason. Where the pod goes away the wait ends by itself.
     """
 
-    condition: Callable[[], bool | str]
+    condition: Callable[[NodeTable], bool | str]
     timeout_seconds: float
     what: str
 

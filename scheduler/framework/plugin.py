@@ -29,7 +29,7 @@ from typing import Protocol, runtime_checkable
 
 from scheduler.framework.cluster_event import Requeue
 from scheduler.framework.diagnosis import Diagnosis
-from scheduler.framework.effects import Effect
+from scheduler.framework.effects import Assume, Effect
 from scheduler.framework.rejection import (
     Failure,
     Gate,
@@ -123,13 +123,20 @@ class ScorePlugin(Plugin, Protocol):
 class ReservePlugin(Plugin, Protocol):
     """Notes what goes with a chosen node."""
 
-    def reserve(self, pod: Pod, node: str, nodes: NodeTable) -> Reject | Failure | None:
-        """Note that *pod* goes to *node*, or turn it away."""
+    def reserve(self, pod: Pod, node: str, nodes: NodeTable) -> "Reserved":
+        """Note that *pod* goes to *node*, or turn it away.
+
+        What other pods must see from now on is returned; the loop takes it back by itself.
+        """
         ...
 
     def unreserve(self, pod: Pod, node: str) -> None:
         """Take back what reserve noted; called also if this plugin's reserve was never reached."""
         ...
+
+
+Reserved = Reject | Failure | Sequence[Assume] | None
+"""What a reserve plugin answers."""
 
 
 @runtime_checkable

@@ -411,7 +411,7 @@ class Reflector(Generic[T]):
             self.store[key] = new
             self._report_husk(key, new)
             self._sink(Added(self._resource, new))
-        elif equal(old, new):
+        elif equal(old, new) and not self._tells_version(old, new):
             # A heartbeat. The new version shares all its parts with the old one, which readers
             # still hold.
             self.store[key] = msgspec.structs.replace(old, metadata=new.metadata)
@@ -420,6 +420,10 @@ class Reflector(Generic[T]):
             if getattr(old, "malformed", "") != getattr(new, "malformed", ""):
                 self._report_husk(key, new)
             self._sink(Updated(self._resource, old, new))
+
+    def _tells_version(self, old: T, new: T) -> bool:
+        versions = {old.metadata.resource_version, new.metadata.resource_version}
+        return self._watched.every_version and len(versions) > 1
 
     def _remove(self, key: Key, *, seen: bool) -> None:
         old = self.store.pop(key, None)

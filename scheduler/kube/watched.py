@@ -24,6 +24,15 @@ from scheduler.model.objects import (
 )
 from scheduler.model.pod import Pod
 from scheduler.model.selectors import compile_selector
+from scheduler.model.storage import (
+    CsiDriver,
+    CsiNode,
+    CsiStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    VolumeAttachment,
+)
 
 T = TypeVar("T", bound=KubeObject)
 
@@ -45,6 +54,8 @@ class Watched(Generic[T]):
         optional: We can live without it where the server has no such resource or forbids it.
         annotations: Whether annotations are kept: they are large, and only some plugins read them.
         raw: Whether each object's JSON is kept as it came, for an extender that wants it whole.
+        every_version: Whether a new version is told even where it says nothing new, since we write
+            such objects on condition that they are still of the version that we know.
     """
 
     resource: ResourceName
@@ -55,6 +66,7 @@ class Watched(Generic[T]):
     optional: bool = False
     annotations: bool = False
     raw: bool = False
+    every_version: bool = False
 
     @property
     def params(self) -> Mapping[str, str]:
@@ -158,6 +170,38 @@ POD_DISRUPTION_BUDGETS: Final = Watched(
     PodDisruptionBudget,
     check=_check_selector,
 )
+PERSISTENT_VOLUME_CLAIMS: Final = Watched(
+    Resource.PERSISTENT_VOLUME_CLAIM,
+    "/api/v1/persistentvolumeclaims",
+    PersistentVolumeClaim,
+    check=PersistentVolumeClaim.check,
+    annotations=True,
+    every_version=True,
+)
+PERSISTENT_VOLUMES: Final = Watched(
+    Resource.PERSISTENT_VOLUME,
+    "/api/v1/persistentvolumes",
+    PersistentVolume,
+    check=PersistentVolume.check,
+    annotations=True,
+    every_version=True,
+)
+STORAGE_CLASSES: Final = Watched(
+    Resource.STORAGE_CLASS, "/apis/storage.k8s.io/v1/storageclasses", StorageClass
+)
+CSI_NODES: Final = Watched(
+    Resource.CSI_NODE, "/apis/storage.k8s.io/v1/csinodes", CsiNode, annotations=True
+)
+CSI_DRIVERS: Final = Watched(Resource.CSI_DRIVER, "/apis/storage.k8s.io/v1/csidrivers", CsiDriver)
+CSI_STORAGE_CAPACITIES: Final = Watched(
+    Resource.CSI_STORAGE_CAPACITY,
+    "/apis/storage.k8s.io/v1/csistoragecapacities",
+    CsiStorageCapacity,
+    check=CsiStorageCapacity.check,
+)
+VOLUME_ATTACHMENTS: Final = Watched(
+    Resource.VOLUME_ATTACHMENT, "/apis/storage.k8s.io/v1/volumeattachments", VolumeAttachment
+)
 
 WATCHED: Final[Mapping[Resource, Watched[Any]]] = {
     Resource(row.resource): row
@@ -172,6 +216,13 @@ WATCHED: Final[Mapping[Resource, Watched[Any]]] = {
         STATEFUL_SETS,
         PRIORITY_CLASSES,
         POD_DISRUPTION_BUDGETS,
+        PERSISTENT_VOLUME_CLAIMS,
+        PERSISTENT_VOLUMES,
+        STORAGE_CLASSES,
+        CSI_NODES,
+        CSI_DRIVERS,
+        CSI_STORAGE_CAPACITIES,
+        VOLUME_ATTACHMENTS,
     )
 }
 """Every resource that can be watched, by its name in facts."""

@@ -14,16 +14,17 @@ from scheduler.config.document import Extender
 from scheduler.errors import ApiError, PluginError
 from scheduler.framework.asking import ask
 from scheduler.framework.cluster_event import ASSIGNED_POD_DELETE, Change
-from scheduler.framework.decision import Bind
-from scheduler.framework.effects import Patch, PostBinding, WaitUntil
+from scheduler.framework.decision import Bind, SetTo
+from scheduler.framework.effects import Effect, Patch, PostBinding, WaitUntil
 from scheduler.framework.extending import Answer, Ask, bind_question, is_interested, read_bind
 from scheduler.framework.filtering import ask_filters, ask_pre_filters
 from scheduler.framework.observer import SILENT, Observer
-from scheduler.framework.plugin import PermitPlugin, ReservePlugin
+from scheduler.framework.plugin import PermitPlugin, PreBindPlugin, Reserved, ReservePlugin
 from scheduler.framework.profile import Profile
 from scheduler.framework.rejection import Allow, Failure, Reject, Wait
 from scheduler.kube.binding import BindOutcome, Bound, Refused, Taken, Vanished, bind
 from scheduler.kube.client import MERGE_PATCH
+from scheduler.kube.pod_status import Unwritten, nomination_patch, patch_status
 from scheduler.kube.requests import Requests
 from scheduler.loop.failures import Failed, Failures
 from scheduler.loop.held_pods import HeldPods, Released
@@ -79,12 +80,17 @@ class BindingCycle:
         self._care = care
         self._clock = clock
         self._tasks: set[asyncio.Task[None]] = set()
-        self.held = HeldPods(self._ask_permit)
+        self.held = HeldPods(self._ask_permit, cache.view)
 
     @property
     def in_flight(self) -> int:
         """How many pods are between their decision and its end."""
         return len(self._tasks)
+
+    @property
+    def busy(self) -> int:
+        """How many of them are on their way; the others wait for permits or for conditions."""
+        return len(self._tasks) - self.held.count
 
     def begin(self, queued: QueuedPod, profile: Profile, decision: Bind, started: float) -> None:
         """Carry out the decision to bind a pod."""
@@ -111,6 +117,7 @@ class BindingCycle:
         """React to an assumed pod whose deletion has begun: its place is free again."""
         if self.held.reject(pod.uid, "removed"):
             return
+        self.held.give_up(pod.uid, "pod does not exist any more")
         placed = self._cache.forget(pod.uid)
         if placed is not None:
             self._note_freed(placed)
@@ -118,17 +125,22 @@ class BindingCycle:
     # In the loop, before the task.
 
     def _reserve(self, placement: Placement) -> Failed | None:
-        if not placement.profile.reserve:
-            return None
-        nodes = self._cache.view()
         for plugin in placement.profile.reserve:
-            answer = self._ask_reserve(plugin, placement, nodes)
+            answer = self._ask_reserve(plugin, placement, self._cache.view())
             if isinstance(answer, Reject):
                 return Failed.rejected(plugin.name, answer.reason)
             if isinstance(answer, Failure):
                 return Failed.error(
                     f'running Reserve plugin "{plugin.name}": {answer.text}', plugin.name
                 )
+            for each in answer or ():
+                if not self._cache.assume_object(each.resource, each.item):
+                    name = each.item.metadata.name
+                    return Failed.error(
+                        f'running Reserve plugin "{plugin.name}": {name} changed meanwhile',
+                        plugin.name,
+                    )
+                placement.assumed.append(each)
         return None
 
     def _permit(self, placement: Placement) -> Failed | None:
@@ -144,6 +156,7 @@ class BindingCycle:
                     return Failed.rejected(plugin.name, reason)
                 case _:
                     raise PluginError(plugin.name, f"answered permit with {answer!r}")
+        placement.will_wait = bool(waits) or self._has_to_prepare(placement)
         if waits:
             held = self.held.hold(placement.pod, placement.node, waits, self._clock())
             self._start(self._bind_when_released(placement, held))
@@ -151,6 +164,14 @@ class BindingCycle:
             self._queue.done(placement.pod.uid)
             self._start(self._bind(placement))
         return None
+
+    def _has_to_prepare(self, placement: Placement) -> bool:
+        """Tell whether a plugin wants something done or waited for before the pod is bound."""
+        return any(
+            isinstance(effect, Patch | WaitUntil)
+            for plugin in placement.profile.pre_bind
+            for effect in self._effects(plugin, placement)
+        )
 
     def _start(self, work: Coroutine[object, object, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
@@ -168,6 +189,7 @@ class BindingCycle:
     async def _bind_when_released(
         self, placement: Placement, held: "asyncio.Future[Released]"
     ) -> None:
+        await self._nominate(placement)
         released = await held
         if released.why:
             fail = Failed.error if released.broken else _rejected
@@ -180,6 +202,8 @@ class BindingCycle:
     async def _bind(self, placement: Placement, *, has_waited: bool = False) -> None:
         before = self._clock()
         try:
+            if not has_waited:
+                await self._nominate(placement)
             failed = await self._prepare(placement)
             if failed is None:
                 await self._pace()
@@ -217,18 +241,28 @@ class BindingCycle:
             observer=self._telemetry,
         )
 
+    async def _nominate(self, placement: Placement) -> None:
+        """Tell everyone where the pod is going, if it will be some time until it is there."""
+        patch = nomination_patch(placement.queued.pod, SetTo(placement.node))
+        if not placement.will_wait or patch is None:
+            return
+        await self._pace()
+        outcome = await patch_status(self._requests, placement.queued.pod, patch)
+        if isinstance(outcome, Unwritten):
+            self._telemetry.status_not_written(placement.pod, outcome.message)
+
+    def _effects(self, plugin: PreBindPlugin, placement: Placement) -> list[Effect]:
+        return ask(
+            "PreBind",
+            plugin.name,
+            self._watch(placement),
+            lambda: list(plugin.pre_bind(placement.pod, placement.node, self._cache.view())),
+        )
+
     async def _prepare(self, placement: Placement) -> Failed | None:
         """Perform what the pre-bind plugins ask for; None once the pod may be bound."""
         for plugin in placement.profile.pre_bind:
-            effects = ask(
-                "PreBind",
-                plugin.name,
-                self._watch(placement),
-                lambda plugin=plugin: list(
-                    plugin.pre_bind(placement.pod, placement.node, self._cache.view())
-                ),
-            )
-            for effect in effects:
+            for effect in self._effects(plugin, placement):
                 why = await self._perform(placement, effect)
                 if why:
                     return Failed.error(
@@ -244,7 +278,7 @@ class BindingCycle:
                 if undo is not None:
                     placement.undo.append((path, undo))
             case WaitUntil():
-                return await self.held.until(effect)
+                return await self.held.until(placement.pod, effect)
             case PostBinding(annotations):
                 placement.annotations.update(annotations)
             case _:
@@ -316,6 +350,8 @@ class BindingCycle:
             except PluginError as bug:
                 if not self._care.is_foreign(placement.profile, bug.plugin):  # else it is told
                     self._telemetry.plugin_failed(bug.plugin, "Unreserve", str(bug))
+        for each in reversed(placement.assumed):
+            self._cache.restore_object(each.resource, each.item)
         placed = self._cache.forget(placement.pod.uid)
         if failed.rejected_by:
             # The pod itself must not be woken by the room that its own failure leaves.
@@ -341,7 +377,7 @@ class BindingCycle:
 
     def _ask_reserve(
         self, plugin: ReservePlugin, placement: Placement, nodes: NodeTable
-    ) -> Reject | Failure | None:
+    ) -> Reserved:
         return ask(
             "Reserve",
             plugin.name,

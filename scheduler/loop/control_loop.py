@@ -30,7 +30,8 @@ class LoopSettings:
     """How the loop shares its time.
 
     Args:
-        binds_in_flight: At this many no further pod is taken.
+        binds_in_flight: At this many on their way no further pod is taken; who waits for a volume
+            or a permit is not counted.
         slice_seconds: How long it may decide or drain before the sockets get their turn.
         stop_seconds: How long posted binds may take to end after a request to stop.
         seed: Chooses among equal nodes, together with the pod and the node.
@@ -153,7 +154,7 @@ class ControlLoop:
         return (
             not self._stopping
             and self.synced
-            and self._binding.in_flight < self._settings.binds_in_flight
+            and self._binding.busy < self._settings.binds_in_flight
             and self._may_act()
         )
 

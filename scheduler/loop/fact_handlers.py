@@ -50,6 +50,20 @@ KUBELET_REJECTIONS: Final = frozenset(
 )
 
 
+STORAGE: Final = frozenset(
+    {
+        Resource.PERSISTENT_VOLUME_CLAIM,
+        Resource.PERSISTENT_VOLUME,
+        Resource.STORAGE_CLASS,
+        Resource.CSI_NODE,
+        Resource.CSI_DRIVER,
+        Resource.CSI_STORAGE_CAPACITY,
+        Resource.VOLUME_ATTACHMENT,
+    }
+)
+"""Of the small objects, those whose changes can help a pod; the others are only looked up."""
+
+
 class FactHandlers:
     """Applies facts, one at a time, to cache and queue.
 
@@ -102,7 +116,8 @@ class FactHandlers:
                 self._apply_failed(fact)
             case _:
                 self._apply_object(fact)
-                self._note_custom(fact, now)
+                if fact.resource in STORAGE or isinstance(_thing(fact), CustomObject):
+                    self._note_object(fact, now)
 
     # Nodes.
 
@@ -126,14 +141,14 @@ class FactHandlers:
             case Deleted(resource, old):
                 self._cache.drop(resource, old)
 
-    def _note_custom(self, fact: Added | Updated | Deleted, now: float) -> None:
-        """Tell the queue of a custom resource: some plugin may wait for it."""
+    def _note_object(self, fact: Added | Updated | Deleted, now: float) -> None:
+        """Tell the queue: some plugin may wait for the object."""
         match fact:
-            case Added(resource, CustomObject() as new):
+            case Added(resource, new):
                 self._queue.note(Change(ClusterEvent(resource, Action.ADD), None, new), now)
-            case Updated(resource, CustomObject() as old, new):
+            case Updated(resource, old, new):
                 self._queue.note(Change(ClusterEvent(resource, Action.UPDATE), old, new), now)
-            case Deleted(resource, CustomObject() as old):
+            case Deleted(resource, old):
                 self._queue.note(Change(ClusterEvent(resource, Action.DELETE), old, None), now)
 
     def _apply_failed(self, fact: Added | Updated | Deleted) -> None:
@@ -238,3 +253,7 @@ class FactHandlers:
 
     def _is_ours(self, pod: Pod) -> bool:
         return pod.spec.scheduler_name in self._ours
+
+
+def _thing(fact: Added | Updated | Deleted) -> KubeObject:
+    return fact.old if isinstance(fact, Deleted) else fact.new

@@ -17,6 +17,7 @@ from scheduler.framework.effects import WaitUntil
 from scheduler.framework.plugin import PermitPlugin
 from scheduler.framework.rejection import Allow, Reject, Wait
 from scheduler.model.pod import Pod
+from scheduler.snapshot.node_table import NodeTable
 
 LONGEST_WAIT_SECONDS: Final = 15 * 60.0
 
@@ -52,6 +53,7 @@ class _Held:
 
 @dataclass(slots=True, eq=False)
 class _Condition:
+    uid: str
     wait: WaitUntil
     done: "asyncio.Future[str]" = field(
         default_factory=lambda: asyncio.get_running_loop().create_future()
@@ -59,10 +61,20 @@ class _Condition:
 
 
 class HeldPods:
-    """Everyone who waits, and what for."""
+    """Everyone who waits, and what for.
 
-    def __init__(self, ask: Callable[[PermitPlugin, Pod, str, Sequence[Pod]], object]) -> None:
+    Args:
+        ask: Asks a permit plugin again.
+        view: Returns the cluster as it is known now.
+    """
+
+    def __init__(
+        self,
+        ask: Callable[[PermitPlugin, Pod, str, Sequence[Pod]], object],
+        view: Callable[[], NodeTable],
+    ) -> None:
         self._ask = ask
+        self._view = view
         self._held: dict[str, _Held] = {}
         self._conditions: list[_Condition] = []
 
@@ -70,6 +82,11 @@ class HeldPods:
     def waiting(self) -> Sequence[Pod]:
         """The pods that permit plugins hold."""
         return [held.pod for held in self._held.values()]
+
+    @property
+    def count(self) -> int:
+        """How many pods wait, for permits or for conditions."""
+        return len(self._held) + len(self._conditions)
 
     def hold(
         self, pod: Pod, node: str, waits: Sequence[tuple[PermitPlugin, Wait]], now: float
@@ -91,15 +108,23 @@ class HeldPods:
             held.done.set_result(Released("", why))
         return True
 
+    def give_up(self, uid: str, why: str) -> None:
+        """End the wait of a pod for a condition, if it waits for one."""
+        for condition in self._conditions:
+            if condition.uid == uid and not condition.done.done():
+                condition.done.set_result(why)
+
     def abandon(self) -> None:
         """Cancel everyone who is held: nobody will be bound any more."""
         for held in self._held.values():
             held.done.cancel()
         self._held.clear()
+        for condition in self._conditions:
+            condition.done.cancel()
 
-    async def until(self, wait: WaitUntil) -> str:
+    async def until(self, pod: Pod, wait: WaitUntil) -> str:
         """Return once the condition is true: empty, or why it never became so."""
-        condition = _Condition(wait)
+        condition = _Condition(pod.uid, wait)
         self._conditions.append(condition)
         self._examine(condition)
         try:
@@ -146,10 +171,9 @@ class HeldPods:
         if not held.done.done():
             held.done.set_result(result)
 
-    @staticmethod
-    def _examine(condition: _Condition) -> None:
+    def _examine(self, condition: _Condition) -> None:
         try:
-            answer = condition.wait.condition()
+            answer = condition.wait.condition(self._view())
         except Exception as bug:  # noqa: BLE001 - a plugin's question, which ends its own wait alone
             answer = f"asking for {condition.wait.what} raised {type(bug).__name__}: {bug}"
         if answer and not condition.done.done():

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from scheduler.framework.decision import Bind
+from scheduler.framework.effects import Assume
 from scheduler.framework.profile import Profile
 from scheduler.model.pod import Pod
 from scheduler.queue.queued_pod import QueuedPod
@@ -18,6 +19,8 @@ class Placement:
         pod: The pod as assumed, with its node.
         started: When the attempt began; monotonic seconds.
         undo: Patches that take back what pre-bind did, the latest last.
+        will_wait: Whether something must be done or waited for before it is bound.
+        assumed: What is taken for written until the watch tells, the latest last.
     """
 
     queued: QueuedPod
@@ -27,6 +30,8 @@ class Placement:
     started: float
     annotations: dict[str, str] = field(default_factory=dict)
     undo: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+    assumed: list[Assume] = field(default_factory=list)
+    will_wait: bool = False
 
     @property
     def node(self) -> str:

@@ -20,6 +20,15 @@ from scheduler.model.objects import (
     StatefulSet,
 )
 from scheduler.model.pod import Pod
+from scheduler.model.storage import (
+    CsiDriver,
+    CsiNode,
+    CsiStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    VolumeAttachment,
+)
 
 KubeObject = (
     Pod
@@ -32,6 +41,13 @@ KubeObject = (
     | PriorityClass
     | PodDisruptionBudget
     | CustomObject
+    | PersistentVolumeClaim
+    | PersistentVolume
+    | StorageClass
+    | CsiNode
+    | CsiDriver
+    | CsiStorageCapacity
+    | VolumeAttachment
 )
 
 
@@ -48,6 +64,13 @@ class Resource(StrEnum):
     STATEFUL_SET = "StatefulSet"
     PRIORITY_CLASS = "PriorityClass"
     POD_DISRUPTION_BUDGET = "PodDisruptionBudget"
+    PERSISTENT_VOLUME_CLAIM = "PersistentVolumeClaim"
+    PERSISTENT_VOLUME = "PersistentVolume"
+    STORAGE_CLASS = "storage.k8s.io/StorageClass"
+    CSI_NODE = "storage.k8s.io/CSINode"
+    CSI_DRIVER = "storage.k8s.io/CSIDriver"
+    CSI_STORAGE_CAPACITY = "storage.k8s.io/CSIStorageCapacity"
+    VOLUME_ATTACHMENT = "storage.k8s.io/VolumeAttachment"
 
 
 ResourceName = str

@@ -1,6 +1,7 @@
 """A pod, as far as scheduling reads it."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
@@ -54,6 +55,60 @@ class ClaimVolumeSource(Struct, frozen=True):
     read_only: bool = False
 
 
+class GcePersistentDiskSource(Struct, frozen=True):
+    """A disk of Google Compute Engine."""
+
+    pd_name: str = ""
+    read_only: bool = False
+
+
+class ElasticBlockStoreSource(Struct, frozen=True):
+    """A disk of Amazon's Elastic Block Store."""
+
+    volume_id: str = msgspec.field(default="", name="volumeID")
+
+
+class AzureDiskSource(Struct, frozen=True):
+    """A disk of Azure."""
+
+    disk_uri: str = msgspec.field(default="", name="diskURI")
+    kind: str | None = None
+
+
+class CinderSource(Struct, frozen=True):
+    """A disk of OpenStack."""
+
+    volume_id: str = msgspec.field(default="", name="volumeID")
+
+
+class PortworxSource(Struct, frozen=True):
+    """A volume of Portworx."""
+
+    volume_id: str = msgspec.field(default="", name="volumeID")
+
+
+class IscsiSource(Struct, frozen=True):
+    """A disk behind iSCSI."""
+
+    iqn: str = ""
+    read_only: bool = False
+
+
+class RbdSource(Struct, frozen=True):
+    """A block device of Ceph."""
+
+    monitors: tuple[str, ...] = ()
+    image: str = ""
+    pool: str = ""
+    read_only: bool = False
+
+
+class InlineCsiSource(Struct, frozen=True):
+    """A volume that a CSI driver makes for this pod alone."""
+
+    driver: str = ""
+
+
 class Volume(Struct, frozen=True):
     """A volume of a pod."""
 
@@ -61,6 +116,55 @@ class Volume(Struct, frozen=True):
     persistent_volume_claim: ClaimVolumeSource | None = None
     image: ImageVolumeSource | None = None
     ephemeral: dict[str, msgspec.Raw] | None = None
+    csi: InlineCsiSource | None = None
+    gce_persistent_disk: GcePersistentDiskSource | None = None
+    aws_elastic_block_store: ElasticBlockStoreSource | None = None
+    azure_disk: AzureDiskSource | None = None
+    cinder: CinderSource | None = None
+    portworx_volume: PortworxSource | None = None
+    iscsi: IscsiSource | None = None
+    rbd: RbdSource | None = None
+
+
+_INDIFFERENT: Final = Volume()
+
+
+@dataclass(frozen=True, slots=True)
+class PodClaim:
+    """A claim that a pod mounts.
+
+    Args:
+        name: The claim's name, in the pod's namespace.
+        generated: Whether it is made from the pod's own template, and goes with the pod.
+    """
+
+    namespace: str
+    name: str
+    generated: bool = False
+
+    @property
+    def key(self) -> str:
+        """``namespace/name``."""
+        return f"{self.namespace}/{self.name}"
+
+
+class ResourceClaimReference(Struct, frozen=True):
+    """A device that the pod wants, under the name its containers use."""
+
+    name: str = ""
+
+
+class SchedulingGroup(Struct, frozen=True):
+    """The group of pods that must be scheduled together."""
+
+    pod_group_name: str = ""
+
+
+class WorkloadReference(Struct, frozen=True):
+    """The workload, and the group in it, that must be scheduled together."""
+
+    name: str = ""
+    pod_group: str = ""
 
 
 class PodSpec(Struct, frozen=True):
@@ -82,6 +186,11 @@ class PodSpec(Struct, frozen=True):
     overhead: QuantityMap = {}
     resources: ResourceRequirements | None = None
     termination_grace_period_seconds: int | None = None
+    host_network: bool = False
+    host_users: bool | None = None
+    resource_claims: tuple[ResourceClaimReference, ...] = ()
+    scheduling_group: SchedulingGroup | None = None
+    workload_ref: WorkloadReference | None = None
 
 
 class PodStatus(Struct, frozen=True):
@@ -208,6 +317,20 @@ class Pod(Struct, Raw, frozen=True, dict=True, gc=True):
             if volume.image is not None:
                 yield volume.image.reference
 
+    @cached_property
+    def storage(self) -> tuple[Volume, ...]:
+        """The volumes that some rule is about: claims, disks and CSI volumes; mostly none."""
+        return tuple(
+            volume
+            for volume in self.spec.volumes
+            if msgspec.structs.replace(volume, name="", image=None) != _INDIFFERENT
+        )
+
+    @cached_property
+    def claims(self) -> tuple[PodClaim, ...]:
+        """The claims of its volumes, in order."""
+        return tuple(self._claims())
+
     def condition(self, kind: str) -> Condition | None:
         """Return the condition of type *kind*, if the pod has it."""
         return next((c for c in self.status.conditions if c.type == kind), None)
@@ -227,6 +350,13 @@ class Pod(Struct, Raw, frozen=True, dict=True, gc=True):
             MalformedObject: If a value cannot be read.
         """
         _ = self.placed_requests, self.requests
+
+    def _claims(self) -> Iterator[PodClaim]:
+        for volume in self.storage:
+            if volume.persistent_volume_claim is not None:
+                yield PodClaim(self.namespace, volume.persistent_volume_claim.claim_name)
+            elif volume.ephemeral is not None:
+                yield PodClaim(self.namespace, f"{self.name}-{volume.name}", generated=True)
 
     @property
     def _resized(self) -> bool:

@@ -65,6 +65,12 @@ class ContainerPort(Struct, frozen=True):
     protocol: str = ""
 
 
+class RestartRule(Struct, frozen=True):
+    """What an exit of a container leads to."""
+
+    action: str = ""
+
+
 class Container(Struct, frozen=True):
     """A container, as far as scheduling reads it."""
 
@@ -73,6 +79,7 @@ class Container(Struct, frozen=True):
     resources: ResourceRequirements = ResourceRequirements()
     ports: tuple[ContainerPort, ...] = ()
     restart_policy: str | None = None
+    restart_policy_rules: tuple[RestartRule, ...] = ()
 
     @property
     def sidecar(self) -> bool:

@@ -14,20 +14,27 @@ from scheduler.plugins.default_binder import DefaultBinder
 from scheduler.plugins.image_locality import ImageLocality
 from scheduler.plugins.inter_pod_affinity import InterPodAffinity
 from scheduler.plugins.node_affinity import NodeAffinity
+from scheduler.plugins.node_declared_features import NodeDeclaredFeatures
 from scheduler.plugins.node_name import NodeName
 from scheduler.plugins.node_ports import NodePorts
 from scheduler.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
 from scheduler.plugins.node_resources_fit import NodeResourcesFit
 from scheduler.plugins.node_unschedulable import NodeUnschedulable
+from scheduler.plugins.node_volume_limits import NodeVolumeLimits
 from scheduler.plugins.pod_topology_spread import PodTopologySpread
 from scheduler.plugins.priority_sort import PrioritySort
 from scheduler.plugins.scheduling_gates import SchedulingGates
 from scheduler.plugins.taint_toleration import TaintToleration
+from scheduler.plugins.unsupported_features import UnsupportedFeatures
+from scheduler.plugins.volume_binding import VolumeBinding
+from scheduler.plugins.volume_restrictions import VolumeRestrictions
+from scheduler.plugins.volume_zone import VolumeZone
 
 IN_TREE: Final[Mapping[str, type]] = MappingProxyType(
     {
         plugin.name: plugin
         for plugin in (
+            UnsupportedFeatures,
             SchedulingGates,
             PrioritySort,
             NodeUnschedulable,
@@ -36,12 +43,17 @@ IN_TREE: Final[Mapping[str, type]] = MappingProxyType(
             NodeAffinity,
             NodePorts,
             NodeResourcesFit,
+            VolumeRestrictions,
+            NodeVolumeLimits,
+            VolumeBinding,
+            VolumeZone,
             PodTopologySpread,
             InterPodAffinity,
             NodeResourcesBalancedAllocation,
             ImageLocality,
             DefaultBinder,
+            NodeDeclaredFeatures,
         )
     }
 )
-"""Every plugin by its name, in upstream's default order."""
+"""Every plugin by its name, in upstream's default order; one that is ours alone goes first."""

@@ -16,6 +16,7 @@ from scheduler.snapshot.labels import LabelIndex
 from scheduler.snapshot.objects import ClusterObjects
 from scheduler.snapshot.pod_groups import PodGroups
 from scheduler.snapshot.tally import Tally
+from scheduler.snapshot.volume_use import VolumeUse
 
 WILDCARD = "0.0.0.0"  # noqa: S104 - the address of a host port that is wanted everywhere
 
@@ -83,6 +84,8 @@ class ClusterColumns:
         self.name_hashes = np.zeros(64, dtype=np.uint64)
         self._ports: dict[tuple[str, int], dict[str, Tally]] = {}
         self._images: dict[str, _Image] = {}
+        self._features: dict[str, Tally] = {}
+        self.volumes = VolumeUse(self.objects, self.names, self.rows, self.pods)
 
     def __len__(self) -> int:
         return len(self.nodes)
@@ -98,6 +101,7 @@ class ClusterColumns:
         self.rows[node.name] = row
         self._hash_name(row, node.name)
         self._describe(row, None, node)
+        self.volumes.add_node(row)
         return row
 
     def update_node(self, node: Node) -> None:
@@ -113,6 +117,7 @@ class ClusterColumns:
         row = self.rows.pop(name)
         assert not self.pods[row], f"node {name} is removed with pods in its row"
         self._erase(row, self.nodes[row])
+        self.volumes.remove_node(row)
         last = len(self.nodes) - 1
         if row != last:
             self._move(last, row)
@@ -146,6 +151,10 @@ class ClusterColumns:
         image = self._images.get(name)
         return None if image is None else (image.size_bytes, image.nodes.counting, image.nodes)
 
+    def declaring(self, feature: str) -> Tally | None:
+        """Return which rows declare *feature*; None where none does."""
+        return self._features.get(feature)
+
     def ports_in_use(self, wanted: HostPort) -> Iterable[Tally]:
         """Yield the tallies of used host ports that would collide with *wanted*."""
         in_use = self._ports.get((wanted.protocol, wanted.port), {})
@@ -171,6 +180,8 @@ class ClusterColumns:
             self.labels.set(row, new)
         if old is None or old.status.images != new.status.images:
             self._set_images(row, old, new)
+        self._set_features(row, () if old is None else old.status.declared_features, 0)
+        self._set_features(row, new.status.declared_features, 1)
 
     def _set_allocatable(self, row: int, before: dict[str, int], after: dict[str, int]) -> None:
         for name in before.keys() | after.keys():
@@ -194,6 +205,13 @@ class ClusterColumns:
             if come[name] != gone[name] and image.nodes.counting == 1:
                 image.size_bytes = come[name]
 
+    def _set_features(self, row: int, features: Iterable[str], there: int) -> None:
+        for name in features:
+            tally = self._features.setdefault(name, Tally())
+            tally[row] = there
+            if not tally:
+                del self._features[name]
+
     def _account(self, row: int, pod: Pod, sign: int) -> None:
         self.pod_counts.add(row, sign)
         if not pod.malformed:
@@ -210,6 +228,7 @@ class ClusterColumns:
         if pod.spec.affinity is not None:
             for term in pod.affinity_terms:
                 self.terms[term.bond].add(row, term, sign)
+        self.volumes.add_pod(row, pod, sign)
 
     def _account_port(self, row: int, port: HostPort, sign: int) -> None:
         addresses = self._ports.setdefault((port.protocol, port.port), {})
@@ -227,6 +246,7 @@ class ClusterColumns:
     def _erase(self, row: int, node: Node) -> None:
         self._set_allocatable(row, {} if node.malformed else node.allocatable, {})
         self._set_images(row, node, Node(metadata=node.metadata))
+        self._set_features(row, node.status.declared_features, 0)
         self.unschedulable[row] = 0
         self.closed.pop(row, None)
 
@@ -242,6 +262,7 @@ class ClusterColumns:
         self.groups.move(source, target)
         for terms in self.terms.values():
             terms.move(source, target)
+        self.volumes.move(source, target)
         self.taints.ids[target] = self.taints.ids[source]
         self.labels.set(target, node)
         if source in self.closed:
@@ -255,6 +276,7 @@ class ClusterColumns:
         yield self.unschedulable
         yield from (tally for addresses in self._ports.values() for tally in addresses.values())
         yield from (image.nodes for image in self._images.values())
+        yield from self._features.values()
 
 
 def hash_name(name: str) -> int:

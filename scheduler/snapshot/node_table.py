@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from scheduler.errors import StaleView
 from scheduler.model.affinity_terms import Bond, Term
+from scheduler.model.csi_migration import UniqueVolume
 from scheduler.model.node import Node
 from scheduler.model.pod import HostPort, Pod, ports_conflict
 from scheduler.model.resources import PODS
@@ -19,6 +20,7 @@ from scheduler.snapshot.labels import ABSENT
 from scheduler.snapshot.objects import ClusterObjects
 from scheduler.snapshot.pod_groups import PodSet
 from scheduler.snapshot.tally import Tally
+from scheduler.snapshot.volume_use import DiskUse, RowVolumes, Untold, disks_of
 from scheduler.snapshot.what_if import NO_CHANGES, Change, Changes
 
 Mask = NDArray[np.bool_]
@@ -229,6 +231,10 @@ class NodeTable:
         size_bytes, nodes, tally = found
         return size_bytes, nodes, self._gather(tally.where(self._whole))
 
+    def declaring(self, feature: str) -> Mask:
+        """Whether the kubelet declares that it has *feature*."""
+        return self._where(self._columns.declaring(feature))
+
     @property
     def closed(self) -> Mapping[int, str]:
         """Rows that take no pods because something on them cannot be read, and why."""
@@ -269,17 +275,7 @@ class NodeTable:
         for port in wanted:
             for tally in self._columns.ports_in_use(port):
                 taken |= tally.where(self._whole)
-        mask = self._gather(taken)
-        if self._changes:
-            mask = mask.copy()
-            for row in self._changes.rows:
-                mask[row] = any(
-                    ports_conflict(port, used)
-                    for pod in self.pods_on(row)
-                    for used in pod.host_ports
-                    for port in wanted
-                )
-        return mask
+        return self._corrected(self._gather(taken), lambda row: self._takes_port(row, wanted))
 
     def count(self, pods: PodSet) -> Int64s:
         """How many of *pods* are on the node."""
@@ -348,6 +344,72 @@ class NodeTable:
                     found[term] = None
         return list(found)
 
+    # Columns about volumes.
+
+    def claim_users(self, claim: str) -> Int64s:
+        """How many volumes of pods, on whatever node, are the claim ``namespace/name``."""
+        self._check()
+        everywhere = np.full(len(self), self._columns.volumes.users(claim), dtype=np.int64)
+        return self._changed(everywhere, lambda change: change.sum(lambda p: _mounts(p, claim)))
+
+    def disks_taken(self, wanted: Sequence[DiskUse]) -> Mask:
+        """Whether a pod on the node has any of *wanted* in a way that leaves no room for more."""
+        self._check()
+        taken = np.zeros(self._whole, dtype=np.bool_)
+        for use in wanted:
+            for other, tally in self._columns.volumes.uses_of(use.disk).items():
+                if use.conflicts(other):
+                    taken |= tally.where(self._whole)
+        return self._corrected(self._gather(taken), lambda row: self._takes_disk(row, wanted))
+
+    def volumes_of(self, pod: Pod) -> frozenset[UniqueVolume] | Untold:
+        """Return the volumes of an incoming *pod*, as drivers count them."""
+        self._check()
+        return self._columns.volumes.of(pod, incoming=True)
+
+    def volume_limit(self, driver: str) -> Int64s:
+        """How many volumes of *driver* the node takes; -1 where any number."""
+        return self._tally(self._columns.volumes.limit(driver)) - 1
+
+    def volumes_in_use(self, driver: str) -> Int64s:
+        """How many volumes of *driver* pods use, or are attached, on the node."""
+        column = self._tally(self._columns.volumes.in_use(driver))
+        if self._changes:
+            column = column.copy()
+            for row in self._changes.rows:
+                column[row] = sum(volume[0] == driver for volume in self._volumes_on(row).all)
+        return column
+
+    def mounting(self, volume: UniqueVolume) -> Mask:
+        """Whether a pod on the node uses *volume*."""
+        mask = self._where(self._columns.volumes.mounts(volume))
+        return self._corrected(mask, lambda row: volume in self._volumes_on(row).mounted)
+
+    @property
+    def volume_problems(self) -> Mapping[int, str]:
+        """Rows with limits for volumes and a pod whose volumes cannot be told, and why."""
+        self._check()
+        uses = self._columns.volumes
+        troubled = set(self._changes.rows)
+        if problems := uses.problems:
+            troubled |= {row for row in range(len(self)) if self._base(row) in problems}
+        found = {row: self._volumes_on(row).problem for row in sorted(troubled)}
+        return {row: why for row, why in found.items() if why and uses.limited(self._base(row))}
+
+    def _volumes_on(self, row: int) -> RowVolumes:
+        base, change = self._base(row), self._changes.get(row)
+        if change is None:
+            return self._columns.volumes.on(base)
+        return self._columns.volumes.after(base, change, self.pods_on(row))
+
+    def _takes_disk(self, row: int, wanted: Sequence[DiskUse]) -> bool:
+        return any(
+            use.conflicts(other)
+            for pod in self.pods_on(row)
+            for other in disks_of(pod)
+            for use in wanted
+        )
+
     # What if.
 
     def each(
@@ -398,6 +460,20 @@ class NodeTable:
                 total += weight * column.dense(self._whole)
         return total
 
+    def _where(self, tally: Tally | None) -> Mask:
+        self._check()
+        if tally is None:
+            return np.zeros(len(self), dtype=np.bool_)
+        return self._gather(tally.where(self._whole))
+
+    def _takes_port(self, row: int, wanted: Sequence[HostPort]) -> bool:
+        return any(
+            ports_conflict(port, used)
+            for pod in self.pods_on(row)
+            for used in pod.host_ports
+            for port in wanted
+        )
+
     def _by_taints(self, answer: Callable[[tuple[Taint, ...]], int], kind: type[T]) -> NDArray[T]:
         self._check()
         taints = self._columns.taints
@@ -406,6 +482,15 @@ class NodeTable:
 
     def _gather(self, column: NDArray[T]) -> NDArray[T]:
         return _read_only(column.view() if self._rows is None else column[self._rows])
+
+    def _corrected(self, mask: Mask, answer: Callable[[int], bool]) -> Mask:
+        """Ask *answer* about the rows that differ from the true cluster."""
+        if not self._changes:
+            return mask
+        mask = mask.copy()
+        for row in self._changes.rows:
+            mask[row] = answer(row)
+        return mask
 
     def _changed(self, column: Int64s, delta: Callable[[Change], int]) -> Int64s:
         if not self._changes:
@@ -435,6 +520,10 @@ def _worth(counted: Counted) -> Callable[[Pod], int]:
         return answer
 
     return holds
+
+
+def _mounts(pod: Pod, claim: str) -> int:
+    return sum(each.key == claim for each in pod.claims if not each.generated)
 
 
 def _sum_by_slot(slots: Rows, counts: Int64s, size: int) -> tuple[Int64s, Mask]:

@@ -86,6 +86,16 @@ class Tally:
         """How many rows hold a count other than zero."""
         return len(self._map) if self._array is None else int(np.count_nonzero(self._array))
 
+    @property
+    def rows(self) -> list[int]:
+        """The rows that hold a count other than zero."""
+        return list(self._map) if self._array is None else self._array.nonzero()[0].tolist()
+
+    @property
+    def total(self) -> int:
+        """The sum over all rows."""
+        return sum(self._map.values()) if self._array is None else int(self._array.sum())
+
     def __bool__(self) -> bool:
         return bool(self._map) if self._array is None else bool(self._array.any())
 

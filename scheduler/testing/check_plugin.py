@@ -19,7 +19,7 @@ import msgspec
 import numpy as np
 
 from scheduler.framework.cluster_event import Change, Requeue
-from scheduler.framework.effects import Patch, PostBinding, WaitUntil
+from scheduler.framework.effects import Assume, Patch, PostBinding, WaitUntil
 from scheduler.framework.rejection import (
     MAX_NODE_SCORE,
     Allow,
@@ -292,8 +292,11 @@ class _Examination:
         if self._serves("reserve"):
             self._ask("unreserve", pod, node)  # another plugin's reserve may have failed before
             answer = self._ask("reserve", pod, node, table)
-            if answer is not None and not isinstance(answer, Reject | Failure):
-                self._fail(f"reserve answered {answer!r}; it is None, Reject(...) or Failure(...)")
+            if not (answer is None or isinstance(answer, Reject | Failure) or _assumes(answer)):
+                self._fail(
+                    f"reserve answered {answer!r}; it is None, Reject(...), Failure(...) or a list"
+                    " of Assume(...)"
+                )
             self._ask("unreserve", pod, node)
         if self._serves("permit"):
             answer = self._ask("permit", pod, node, ())
@@ -414,3 +417,7 @@ def _told(answer: object) -> str:
         said = sorted(f"{text!r}{'' if helps else ' for good'}" for text, helps in answer)
         return f"refused: {'; '.join(said)}" if said else "feasible"
     return f"score {answer}"
+
+
+def _assumes(answer: object) -> bool:
+    return isinstance(answer, Sequence) and all(isinstance(each, Assume) for each in answer)

@@ -217,7 +217,7 @@ def limited(control_plane, namespace):
     def grant(*rules):
         described = [
             {"apiGroups": [group], "resources": list(resources), "verbs": ["*"]}
-            for group, resources in rules
+            for group, resources in (*rules, *STORAGE)
         ]
         role = {**ROLE, "metadata": {"name": name}, "rules": described}
         try:
@@ -248,6 +248,17 @@ NODES = ("", ["nodes", "namespaces"])
 CORE = ("", ["services", "replicationcontrollers"])
 APPS = ("apps", ["replicasets", "statefulsets"])
 EVENTS = ("events.k8s.io", ["events"])
+# Nobody can do without: a pod must not be bound where its volumes are not.
+STORAGE = (
+    ("", ["persistentvolumeclaims", "persistentvolumes"]),
+    (
+        "storage.k8s.io",
+        [
+            *("storageclasses", "csinodes", "csidrivers"),
+            *("csistoragecapacities", "volumeattachments"),
+        ],
+    ),
+)
 
 
 def test_missing_permission_for_services_is_said_and_lived_with(control_plane, limited, world):

@@ -129,7 +129,7 @@ class EveryPoint:
 
     def pre_bind(self, pod: Pod, node: str, nodes: NodeTable) -> Iterable[Effect]:
         yield Patch("/api/v1/nodes/x", {"metadata": {}}, undo=None)
-        yield WaitUntil(lambda: True, 5.0, "the truth")
+        yield WaitUntil(lambda nodes: len(nodes) > 0, 5.0, "the truth")
         yield PostBinding({"chosen": node})
 
 

@@ -14,7 +14,19 @@ from scheduler.model.selectors import EXISTS, NOT_IN, Requirement, from_map
 from scheduler.snapshot.columns import ClusterColumns
 from scheduler.snapshot.node_table import NodeTable
 from scheduler.snapshot.pod_groups import PodSet
+from scheduler.snapshot.volume_use import disks_of
 from scheduler.testing.builders import make_node, make_object, make_pod
+from tests.unit.plugins.storing import (
+    RESOURCES as KINDS,
+)
+from tests.unit.plugins.storing import (
+    attachment,
+    claim,
+    csi_node,
+    storage_class,
+    using,
+    volume,
+)
 
 NODES = st.sampled_from(["a", "b", "c", "d"])
 NAMES = st.sampled_from([f"pod-{index}" for index in range(8)])
@@ -61,6 +73,37 @@ PORTS = [
     HostPort(ip="::", protocol="TCP", port=80),
 ]
 
+DRIVER = "csi.example.com"
+VOLUMES = [(DRIVER, "1"), (DRIVER, "2")]
+MOUNTS = [
+    [],
+    using("x"),
+    using("x", "y"),
+    using("own*"),
+    [{"name": "disk", "gcePersistentDisk": {"pdName": "d"}}],
+]
+THINGS = st.sampled_from(
+    [
+        claim("x", volume="pv"),
+        claim("x", of="slow"),
+        claim("y", volume="pv"),
+        claim("y", of="slow", volume="other"),
+        claim("pod-1-own", volume="other", owner="uid-default-pod-1"),
+        claim("pod-2-own", volume="other", owner="somebody"),
+        volume("pv", csi=f"{DRIVER}/1"),
+        volume("pv", csi=f"{DRIVER}/2"),
+        volume("other", csi=f"{DRIVER}/2"),
+        volume("other", csi="other.example.com/2", of="slow"),
+        storage_class("slow"),
+        storage_class("slow", provisioner="other.example.com"),
+        csi_node("a", csi_example_com=1),
+        csi_node("a", csi_example_com=0, other=3),
+        csi_node("b", other=7),
+        attachment("va", "a", "pv"),
+        attachment("va", "b", "other"),
+    ]
+)
+
 
 def answers(nodes: NodeTable) -> dict[str, dict[str, object]]:
     """Ask every column about every node, by name."""
@@ -90,6 +133,13 @@ def answers(nodes: NodeTable) -> dict[str, dict[str, object]]:
             columns[f"{bond} {pod.name} total"] = sums.total
     for requirement in LABELS:
         columns[str(requirement)] = nodes.matching(requirement)
+    for each in VOLUMES:
+        columns[f"mounting {each}"] = nodes.mounting(each)
+    columns["in use"] = nodes.volumes_in_use(DRIVER)
+    columns["limit"] = nodes.volume_limit(DRIVER)
+    columns["users"] = nodes.claim_users("default/x")
+    columns["disks"] = nodes.disks_taken(disks_of(make_pod(volumes=MOUNTS[-1])))
+    columns["problems"] = np.array([row in nodes.volume_problems for row in range(len(nodes))])
     image = nodes.image("nginx")
     for row, name in enumerate(nodes.names):
         found[name] = {question: column[row].item() for question, column in columns.items()}
@@ -106,6 +156,7 @@ class CacheMachine(RuleBasedStateMachine):
         self.told: dict[str, Pod] = {}
         self.assumed: dict[str, Pod] = {}
         self.namespaces: dict[str, Namespace] = {}
+        self.things: dict[tuple, object] = {}
 
     @rule(name=st.sampled_from(["default", "other", "third"]), labels=TEAMS)
     def tell_namespace(self, name, labels):
@@ -118,6 +169,25 @@ class CacheMachine(RuleBasedStateMachine):
     def lose_namespace(self, data):
         name = data.draw(st.sampled_from(sorted(self.namespaces)))
         self.cache.drop(Resource.NAMESPACE, self.namespaces.pop(name))
+
+    @rule(thing=THINGS)
+    def tell_thing(self, thing):
+        resource = KINDS[type(thing)]
+        self.things[resource, thing.metadata.namespace, thing.metadata.name] = thing
+        self.cache.put(resource, thing)
+
+    @precondition(lambda self: self.things)
+    @rule(data=st.data())
+    def lose_thing(self, data):
+        key = data.draw(st.sampled_from(sorted(self.things)))
+        self.cache.drop(key[0], self.things.pop(key))
+
+    @rule(thing=THINGS)
+    def assume_thing_and_take_it_back(self, thing):
+        resource = KINDS[type(thing)]
+        if self.cache.assume_object(resource, thing):
+            answers(self.cache.view())
+            self.cache.restore_object(resource, thing)
 
     @rule(
         name=NODES,
@@ -156,8 +226,9 @@ class CacheMachine(RuleBasedStateMachine):
         port=st.booleans(),
         terminating=st.booleans(),
         affinity=AFFINITIES,
+        volumes=st.sampled_from(MOUNTS),
     )
-    def tell_pod(self, name, node, app, cpu, gpu, port, terminating, affinity):
+    def tell_pod(self, name, node, app, cpu, gpu, port, terminating, affinity, volumes):
         pod = make_pod(
             name,
             node=node,
@@ -166,6 +237,7 @@ class CacheMachine(RuleBasedStateMachine):
             host_ports=[80] if port else [],
             terminating=terminating,
             affinity=affinity,
+            volumes=volumes,
         )
         self.assumed.pop(pod.uid, None)
         self.told[pod.uid] = pod
@@ -208,6 +280,8 @@ class CacheMachine(RuleBasedStateMachine):
         fresh = ClusterColumns()
         for namespace in self.namespaces.values():
             fresh.objects.put(Resource.NAMESPACE, namespace)
+        for (resource, *_), thing in self.things.items():
+            fresh.objects.put(resource, thing)
         for node in self.nodes.values():
             row = fresh.add_node(node)
             for pod in (*self.told.values(), *self.assumed.values()):

@@ -278,7 +278,7 @@ async def test_pre_bind_patches_and_annotations():
 @in_virtual_time
 async def test_what_pre_bind_changed_is_changed_back_when_the_pod_is_not_bound(fault):
     """Also when it is the binding itself that fails."""
-    late = WaitUntil(lambda: "the disk broke", 1, "the disk")
+    late = WaitUntil(lambda _: "the disk broke", 1, "the disk")
     clerk = Clerk(effects=[PATCH] if fault else [PATCH, late])
     async with Harness(clerk) as cluster:
         with_claim(cluster)
@@ -298,7 +298,7 @@ async def test_what_pre_bind_changed_is_changed_back_when_the_pod_is_not_bound(f
 async def test_a_condition_is_asked_again_when_facts_arrive():
     seen = []
 
-    def labelled():
+    def labelled(_):
         seen.append(True)
         return any(d["metadata"].get("labels", {}).get("ready") for d in cluster.api.pods())
 
@@ -318,7 +318,7 @@ async def test_a_condition_is_asked_again_when_facts_arrive():
 
 @in_virtual_time
 async def test_a_condition_that_never_holds_times_out():
-    clerk = Clerk(effects=[WaitUntil(lambda: False, 30, "the volume")])
+    clerk = Clerk(effects=[WaitUntil(lambda _: False, 30, "the volume")])
     async with Harness(clerk) as cluster:
         cluster.create(make_node("a"), pod := make_pod())
         await cluster.settle(29)
@@ -337,7 +337,7 @@ async def test_a_condition_that_never_holds_times_out():
     "effects",
     [
         RuntimeError("boom"),
-        [WaitUntil(lambda: 1 / 0, 30, "x")],
+        [WaitUntil(lambda _: 1 / 0, 30, "x")],
         ["dance"],
         [Patch(CLAIM, {}, None)],
     ],
@@ -360,7 +360,7 @@ async def test_a_pre_bind_that_fails_blames_the_plugin_and_leaves_the_pod_pendin
 @in_virtual_time
 async def test_a_condition_that_breaks_later_blames_the_plugin():
     answers = iter([False])
-    clerk = Clerk(effects=[WaitUntil(lambda: next(answers), 30, "x")])
+    clerk = Clerk(effects=[WaitUntil(lambda _: next(answers), 30, "x")])
     async with Harness(clerk) as cluster:
         cluster.create(make_node("a"), pod := make_pod())
         await cluster.settle()
@@ -375,7 +375,7 @@ async def test_a_condition_that_breaks_later_blames_the_plugin():
 async def test_a_bind_that_waited_is_checked_once_more():
     """While the pod's volume was prepared another scheduler took the room."""
     ready = []
-    clerk = Clerk(effects=[WaitUntil(lambda: bool(ready), 60, "the volume")])
+    clerk = Clerk(effects=[WaitUntil(lambda _: bool(ready), 60, "the volume")])
     async with Harness(clerk) as cluster:
         cluster.create(make_node("a", allocatable="2 cpu"), pod := make_pod(requests="2 cpu"))
         await cluster.settle()
@@ -390,7 +390,7 @@ async def test_a_bind_that_waited_is_checked_once_more():
 @in_virtual_time
 async def test_a_bind_is_checked_for_a_place_among_the_pods_too():
     ready = []
-    clerk = Clerk(effects=[WaitUntil(lambda: bool(ready), 60, "the volume")])
+    clerk = Clerk(effects=[WaitUntil(lambda _: bool(ready), 60, "the volume")])
     async with Harness(clerk) as cluster:
         cluster.create(make_node("a", allocatable={"pods": "1"}), pod := make_pod())
         await cluster.settle()
@@ -404,7 +404,7 @@ async def test_a_bind_is_checked_for_a_place_among_the_pods_too():
 @in_virtual_time
 async def test_a_bind_whose_node_is_gone_is_not_posted():
     ready = []
-    clerk = Clerk(effects=[WaitUntil(lambda: bool(ready), 60, "the volume")])
+    clerk = Clerk(effects=[WaitUntil(lambda _: bool(ready), 60, "the volume")])
     async with Harness(clerk) as cluster:
         cluster.create(make_node("a"), pod := make_pod(requests="2 cpu"))
         await cluster.settle()

@@ -282,7 +282,7 @@ async def test_backoffs_end_on_time_although_somebody_else_waits_longer():
 async def test_what_becomes_of_a_pod_depends_on_what_became_of_it(happens, requeued, told):
     """The pod was removed, made anew or bound elsewhere while its binding was being prepared."""
     broken = []
-    disk = WaitUntil(lambda: "the disk broke" if broken else False, 60, "the disk")
+    disk = WaitUntil(lambda _: "the disk broke" if broken else False, 60, "the disk")
     async with Harness(Prepares(disk)) as cluster:
         cluster.create(make_node("a"), pod := make_pod())
         await cluster.settle()

@@ -6,13 +6,13 @@ from typing import Any
 import numpy as np
 
 from scheduler.framework.cluster_event import Action, Change, ClusterEvent
-from scheduler.framework.rejection import Only, Refused, Skip
+from scheduler.framework.rejection import Failure, Only, Refused, Skip
 from scheduler.model.node import Node
 from scheduler.model.pod import Pod
 from scheduler.snapshot.columns import ClusterColumns
 from scheduler.snapshot.node_table import NodeTable
 
-OK, U, UAU = "ok", "U", "UAU"
+OK, U, UAU, E = "ok", "U", "UAU", "E"
 
 
 def columns_of(nodes: Iterable[Node], pods: Iterable[Pod] = ()) -> ClusterColumns:
@@ -30,16 +30,22 @@ def table_of(nodes: Iterable[Node], pods: Iterable[Pod] = ()) -> NodeTable:
 
 
 def answers(plugin: Any, pod: Pod, nodes: NodeTable) -> dict[str, tuple[str, tuple[str, ...]]]:
-    """Return ``ok``, ``U`` or ``UAU`` with all reasons, by node."""
+    """Return ``ok``, ``U``, ``UAU`` or ``E`` with all reasons, by node."""
     first = plugin.pre_filter(pod, nodes) if hasattr(plugin, "pre_filter") else None
     reasons: dict[str, list[str]] = {name: [] for name in nodes.names}
     hopeless = np.zeros(len(nodes), dtype=np.bool_)
     if isinstance(first, Refused):
         return dict.fromkeys(nodes.names, (U if first.resolvable else UAU, (first.reason,)))
+    if isinstance(first, Failure):
+        return dict.fromkeys(nodes.names, (E, (first.text,)))
+    failed: dict[int, str] = {}
     if not isinstance(first, Skip):
         for rejection in plugin.filter(pod, nodes):
             assert rejection.nodes.dtype == np.bool_
             assert rejection.nodes.shape == (len(nodes),)
+            if isinstance(rejection, Failure):
+                failed |= dict.fromkeys(rejection.nodes.nonzero()[0].tolist(), rejection.text)
+                continue
             hopeless |= rejection.nodes & ~np.bool_(rejection.resolvable)
             for row in rejection.nodes.nonzero()[0].tolist():
                 reasons[nodes.names[row]].append(rejection.reason)
@@ -48,13 +54,15 @@ def answers(plugin: Any, pod: Pod, nodes: NodeTable) -> dict[str, tuple[str, tup
             reasons[name], hopeless[nodes.row_of(name)] = ["outside"], True
     codes = np.where(hopeless, UAU, U)
     return {
-        name: (str(codes[row]) if reasons[name] else OK, tuple(reasons[name]))
+        name: (E, (failed[row],))
+        if row in failed
+        else (str(codes[row]) if reasons[name] else OK, tuple(reasons[name]))
         for row, name in enumerate(nodes.names)
     }
 
 
 def codes(plugin: Any, pod: Pod, nodes: NodeTable) -> list[str]:
-    """Return ``ok``, ``U`` or ``UAU``, in the order of the rows."""
+    """Return ``ok``, ``U``, ``UAU`` or ``E``, in the order of the rows."""
     return [code for code, _ in answers(plugin, pod, nodes).values()]
 
 

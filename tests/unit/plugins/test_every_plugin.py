@@ -16,6 +16,15 @@ from scheduler.plugins import IN_TREE, NodeAffinity
 from scheduler.snapshot.node_table import NodeTable
 from scheduler.testing import check_plugin, make_node, make_object, make_pod
 from tests.unit.plugins.asking import added_to, answers, columns_of
+from tests.unit.plugins.storing import (
+    RESOURCES,
+    attachment,
+    claim,
+    csi_node,
+    storage_class,
+    using,
+    volume,
+)
 
 ZONE, HOSTNAME, GPU = (
     "topology.kubernetes.io/zone",
@@ -38,6 +47,40 @@ ADDED = NodeAffinity(
 )
 FILTERS = [plugin for plugin in (*ALL, ADDED) if isinstance(plugin, FilterPlugin)]
 SCORERS = [plugin for plugin in (*ALL, ADDED) if isinstance(plugin, ScorePlugin)]
+
+
+DRIVER = "csi.example.com"
+CLAIMS = [f"c{i}" for i in range(5)]
+STORAGE = [
+    storage_class("slow"),
+    *(volume(f"pv{i}", csi=f"{DRIVER}/{i}", labels={ZONE: "z1__z2"}) for i in range(4)),
+    volume("far", of="slow", within={ZONE: "z2"}),
+    claim("c0", volume="pv0", modes=["ReadWriteOncePod"]),
+    claim("c1", volume="pv1"),
+    claim("c2", volume="pv2", modes=["ReadWriteOncePod"]),
+    claim("c3", of="slow"),
+    claim("c4", of="slow", size="5Gi"),
+    claim("p1-own", volume="pv3", owner="uid-default-p1"),
+]
+
+
+def any_volumes(random):
+    disks = [
+        {"name": "gce", "gcePersistentDisk": {"pdName": "x", "readOnly": random.random() < 0.5}},
+        {"name": "rbd", "rbd": {"monitors": random.sample("abc", k=2), "pool": "p", "image": "i"}},
+    ]
+    if random.random() < 0.5:
+        return []
+    chosen = using(*random.sample([*CLAIMS, "own*"], k=random.choice([1, 2])))
+    return chosen + (random.sample(disks, k=1) if random.random() < 0.3 else [])
+
+
+def any_storage(random, names):
+    """Return what is known of volumes: limits and attachments differ."""
+    limits = [csi_node(name, csi_example_com=random.choice([0, 1, 2, 9])) for name in names]
+    places = random.sample(names, k=random.choice([0, 1]))
+    attached = [attachment(f"va-{name}", name, "pv3", DRIVER) for name in places]
+    return [*STORAGE, *random.sample(limits, k=random.randint(0, len(limits))), *attached]
 
 
 def any_node(random, name):
@@ -71,6 +114,7 @@ def any_pod(random, name, **more):
         },
         labels=random.choice(["", *["app=web"] * 3, "app=web, rev=1", "app=db"]),
         host_ports=random.sample(["80", "127.0.0.1:80", "443/UDP"], k=random.choice([0, 0, 1])),
+        volumes=any_volumes(random),
         **{"affinity": any_pod_affinity(random) if random.random() < 0.4 else None} | more,
     )
 
@@ -157,6 +201,7 @@ class World:
             for i in range(random.randint(0, 16))
         ]
         self.incoming = any_incoming(random, names)
+        self.storage = any_storage(random, names)
         self.adding, self.removing = {}, {}
         for row, name in enumerate(names):
             there = [pod for pod in self.pods if pod.node_name == name]
@@ -169,6 +214,8 @@ class World:
     def columns(self, changed=None):
         """Return the cluster, with the change of one row really made."""
         columns = added_to({Resource.NAMESPACE: NAMESPACES}, columns_of(self.nodes, self.pods))
+        for item in self.storage:
+            columns.objects.put(RESOURCES[type(item)], item)
         if changed is not None:
             for pod in self.removing[changed]:
                 columns.remove_pod(changed, pod.uid)

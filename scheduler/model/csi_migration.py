@@ -1,0 +1,200 @@
+"""Disks that were part of Kubernetes once, as the CSI drivers know them that took them over.
+
+Source: ``csi-translation-lib/plugins/`` (in_tree_volume.go and one file for each plugin).
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Final
+
+import msgspec
+
+from scheduler.model.affinity import NodeSelector, NodeSelectorTerm
+from scheduler.model.meta import LabelSelectorRequirement
+from scheduler.model.pod import (
+    AzureDiskSource,
+    CinderSource,
+    ElasticBlockStoreSource,
+    GcePersistentDiskSource,
+    PortworxSource,
+    Volume,
+)
+from scheduler.model.selectors import IN
+from scheduler.model.storage import PersistentVolume, PersistentVolumeSpec, VolumeNodeAffinity
+
+ZONE: Final = "topology.kubernetes.io/zone"
+REGION: Final = "topology.kubernetes.io/region"
+BETA_ZONE: Final = "failure-domain.beta.kubernetes.io/zone"
+BETA_REGION: Final = "failure-domain.beta.kubernetes.io/region"
+
+UniqueVolume = tuple[str, str]
+"""A driver, and the driver's name for the volume."""
+
+_Disk = (
+    GcePersistentDiskSource
+    | ElasticBlockStoreSource
+    | AzureDiskSource
+    | CinderSource
+    | PortworxSource
+)
+
+_AWS_ID = re.compile(r"aws://[^/]*/(vol-[^/]*)/*")
+_ZONES_BETWEEN: Final = "__"
+_UNSPECIFIED: Final = "UNSPECIFIED"
+_TRANSLATED_KEPT: Final = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Successor:
+    """The driver that took over an in-tree plugin, and its node label for zones, if it has one."""
+
+    driver: str
+    zone_key: str = ""
+
+
+SUCCESSORS: Final[Mapping[str, Successor]] = MappingProxyType(
+    {
+        "kubernetes.io/aws-ebs": Successor("ebs.csi.aws.com", "topology.ebs.csi.aws.com/zone"),
+        "kubernetes.io/gce-pd": Successor("pd.csi.storage.gke.io", "topology.gke.io/zone"),
+        "kubernetes.io/azure-disk": Successor("disk.csi.azure.com"),
+        "kubernetes.io/cinder": Successor(
+            "cinder.csi.openstack.org", "topology.cinder.csi.openstack.org/zone"
+        ),
+        "kubernetes.io/portworx-volume": Successor("pxd.portworx.com"),
+    }
+)
+"""By the name of the in-tree plugin."""
+
+
+def plugin_of(source: Volume | PersistentVolumeSpec) -> str:
+    """Return the in-tree plugin that served a volume; empty where none did."""
+    match _disk_of(source):
+        case GcePersistentDiskSource():
+            return "kubernetes.io/gce-pd"
+        case ElasticBlockStoreSource():
+            return "kubernetes.io/aws-ebs"
+        case AzureDiskSource():
+            return "kubernetes.io/azure-disk"
+        case CinderSource():
+            return "kubernetes.io/cinder"
+        case PortworxSource():
+            return "kubernetes.io/portworx-volume"
+        case _:
+            return ""
+
+
+def volume_of(source: Volume | PersistentVolumeSpec, zones: str = "") -> UniqueVolume | None:
+    """Return an in-tree disk as its successor knows it; None where it cannot be translated.
+
+    Args:
+        source: Where the disk is described.
+        zones: The zones that are written on a PersistentVolume, if it is one.
+    """
+    handle: str | None = None
+    match _disk_of(source):
+        case GcePersistentDiskSource(pd_name=name):
+            handle = _gce_handle(name, zones)
+        case ElasticBlockStoreSource(volume_id=identity):
+            handle = _aws_handle(identity)
+        case AzureDiskSource(disk_uri=uri, kind=kind):
+            handle = uri if kind is None or kind.lower() == "managed" else None
+        case CinderSource(volume_id=identity) | PortworxSource(volume_id=identity):
+            handle = identity
+        case None:
+            pass
+    return (SUCCESSORS[plugin_of(source)].driver, handle) if handle else None
+
+
+def volume_behind(volume: PersistentVolume) -> UniqueVolume | None:
+    """Return what a PersistentVolume is to its driver; None where no driver attaches it."""
+    if volume.spec.csi is not None:
+        csi = volume.spec.csi
+        return (csi.driver, csi.volume_handle) if csi.driver and csi.volume_handle else None
+    labels = volume.metadata.labels
+    return volume_of(volume.spec, labels.get(BETA_ZONE) or labels.get(ZONE, ""))
+
+
+def driver_for(provisioner: str) -> str:
+    """Return the driver that makes the volumes of *provisioner*."""
+    successor = SUCCESSORS.get(provisioner)
+    return provisioner if successor is None else successor.driver
+
+
+def translated_affinity(volume: PersistentVolume) -> VolumeNodeAffinity | None:
+    """Return the node affinity of an in-tree volume in the words of its successor.
+
+    Zones in the affinity go before zones on the label.
+    """
+    key = SUCCESSORS[plugin_of(volume.spec)].zone_key
+    if not key:
+        return volume.spec.node_affinity
+    labels = volume.metadata.labels
+    return _translated(volume.spec.node_affinity, key, labels.get(ZONE), labels.get(BETA_ZONE))
+
+
+@lru_cache(maxsize=_TRANSLATED_KEPT)
+def _translated(
+    affinity: VolumeNodeAffinity | None, key: str, zone: str | None, beta_zone: str | None
+) -> VolumeNodeAffinity | None:
+    required = affinity.required if affinity else None
+    terms = (required.node_selector_terms or ()) if required else ()
+    keys = {each.key for term in terms for each in term.match_expressions}
+    if ZONE in keys or (BETA_ZONE not in keys and zone is not None):
+        old, label, renamed = ZONE, zone, {ZONE: key}
+    elif BETA_ZONE in keys or beta_zone is not None:
+        old, label, renamed = BETA_ZONE, beta_zone, {BETA_ZONE: key, BETA_REGION: REGION}
+    else:
+        return affinity
+    found = any(
+        each.key == old and each.values for term in terms for each in term.match_expressions
+    )
+    if not found:
+        del renamed[old]
+    terms = tuple(_renamed(term, renamed) for term in terms)
+    zones = sorted({each.strip() for each in (label or "").split(_ZONES_BETWEEN)} - {""})
+    if not found and zones:
+        terms = tuple(_and_zones(term, key, zones) for term in terms or (NodeSelectorTerm(),))
+    return VolumeNodeAffinity(required=NodeSelector(node_selector_terms=terms))
+
+
+def _renamed(term: NodeSelectorTerm, names: Mapping[str, str]) -> NodeSelectorTerm:
+    expressions = tuple(
+        msgspec.structs.replace(each, key=names.get(each.key, each.key))
+        for each in term.match_expressions
+    )
+    return msgspec.structs.replace(term, match_expressions=expressions)
+
+
+def _and_zones(term: NodeSelectorTerm, key: str, zones: Iterable[str]) -> NodeSelectorTerm:
+    within = LabelSelectorRequirement(key=key, operator=IN, values=tuple(zones))
+    return msgspec.structs.replace(term, match_expressions=(*term.match_expressions, within))
+
+
+def _disk_of(source: Volume | PersistentVolumeSpec) -> _Disk | None:
+    return (
+        source.gce_persistent_disk
+        or source.aws_elastic_block_store
+        or source.azure_disk
+        or source.cinder
+        or source.portworx_volume
+    )
+
+
+def _gce_handle(name: str, label: str) -> str | None:
+    zones = label.split(_ZONES_BETWEEN)
+    if len(zones) == 1:
+        return f"projects/{_UNSPECIFIED}/zones/{zones[0] or _UNSPECIFIED}/disks/{name}"
+    regions = {zone.rpartition("-")[0] for zone in zones}
+    if len(regions) > 1 or "" in regions:
+        return None
+    return f"projects/{_UNSPECIFIED}/regions/{regions.pop()}/disks/{name}"
+
+
+def _aws_handle(identity: str) -> str | None:
+    if not identity.startswith("aws://"):
+        return identity
+    found = _AWS_ID.fullmatch(identity)
+    return found.group(1) if found else None

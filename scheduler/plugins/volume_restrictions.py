@@ -1,0 +1,83 @@
+"""A disk that only one pod may write to, and a claim that only one pod may use at all.
+
+Source: ``plugins/volumerestrictions/volume_restrictions.go``. Where pods come or go in a what-if,
+claims in use are counted as if they had been there, or not, from the start; upstream counts the
+names of claims then, whatever their namespace, and a claim that a pod mounts twice counts twice.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from scheduler.framework.cluster_event import NODE_ADD, POD, Action, Change, ClusterEvent, Requeue
+from scheduler.framework.rejection import PreFilterAnswer, Refused, Rejection, Skip
+from scheduler.model.fact import Resource
+from scheduler.model.pod import Pod
+from scheduler.model.storage import READ_WRITE_ONCE_POD
+from scheduler.snapshot.node_table import Int64s, NodeTable
+from scheduler.snapshot.volume_use import claim_not_found, disks_of, mounts
+
+
+def _volume_freed(pod: Pod, change: Change) -> bool:
+    """Tell whether the pod that is gone had a disk or a claim that *pod* wants."""
+    gone = change.old
+    if not isinstance(gone, Pod):
+        return True
+    if gone.namespace != pod.namespace:
+        return False
+    disks = any(wanted.conflicts(used) for wanted in disks_of(pod) for used in disks_of(gone))
+    return disks or not {claim.name for claim in pod.claims if not claim.generated}.isdisjoint(
+        claim.name for claim in gone.claims if not claim.generated
+    )
+
+
+def _claim_came(pod: Pod, change: Change) -> bool:
+    return change.new is None or mounts(pod, change.new, generated=False)
+
+
+class VolumeRestrictions:
+    """Rejects nodes where a disk is taken, and all nodes where a claim of the pod's is."""
+
+    name = "VolumeRestrictions"
+    needs = frozenset({Resource.PERSISTENT_VOLUME_CLAIM})
+    requeue_on = (
+        Requeue(ClusterEvent(POD, Action.DELETE), _volume_freed),
+        Requeue(NODE_ADD),
+        Requeue(ClusterEvent(Resource.PERSISTENT_VOLUME_CLAIM, Action.ADD), _claim_came),
+    )
+
+    def pre_filter(self, pod: Pod, nodes: NodeTable) -> PreFilterAnswer:
+        """Skip pods without such disks whose claims nobody else uses."""
+        if not pod.storage:
+            return Skip()
+        for claim in pod.claims:
+            if not claim.generated and nodes.objects.claim(claim.namespace, claim.name) is None:
+                return Refused(claim_not_found(claim.name), resolvable=False)
+        if disks_of(pod) or _users_of_exclusive_claims(pod, nodes).any():
+            return None
+        return Skip()
+
+    def filter(self, pod: Pod, nodes: NodeTable) -> Iterator[Rejection]:
+        """Reject nodes on which a disk is taken, and those in whose world a claim is."""
+        if not pod.storage:
+            return
+        taken = nodes.disks_taken(disks_of(pod))
+        if taken.any():
+            yield Rejection(taken, "node(s) had no available disk")
+        in_use = ~taken & (_users_of_exclusive_claims(pod, nodes) > 0)
+        if in_use.any():
+            yield Rejection(
+                in_use,
+                "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode"
+                " already in-use by another pod",
+            )
+
+
+def _users_of_exclusive_claims(pod: Pod, nodes: NodeTable) -> Int64s:
+    """Count, in the world of each row, who uses the claims that *pod* must have for itself."""
+    users = np.zeros(len(nodes), dtype=np.int64)
+    for key in {wanted.key for wanted in pod.claims if not wanted.generated}:
+        claim = nodes.objects.claim(pod.namespace, key.partition("/")[2])
+        if claim is not None and READ_WRITE_ONCE_POD in claim.spec.access_modes:
+            users += nodes.claim_users(key)
+    return users

@@ -1,0 +1,119 @@
+"""From which nodes a volume, or a class of volumes, can be reached.
+
+Only node labels count here: expressions about fields are passed over, as upstream asks about a node
+without a name.
+
+Source: ``component-helpers/storage/volume/helpers.go`` (CheckNodeAffinity) and
+``pkg/apis/core/v1/helper/helpers.go`` (MatchTopologySelectorTerms).
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduler.model.csi_migration import SUCCESSORS, plugin_of, translated_affinity
+from scheduler.model.selectors import IN, Requirement, Selector
+from scheduler.model.storage import PersistentVolume, TopologySelectorTerm, VolumeNodeAffinity
+from scheduler.snapshot.node_selector import compile_selector
+from scheduler.snapshot.node_table import NodeTable
+
+Mask = NDArray[np.bool_]
+
+_COMPILED_KEPT: Final = 8192
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """Any of the terms must hold, each of which is a list of requirements on labels."""
+
+    terms: tuple[tuple[Requirement, ...], ...]
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        """Tell whether a node with *labels* is within reach."""
+        return any(all(each.matches(labels) for each in term) for term in self.terms)
+
+    def mask(self, nodes: NodeTable) -> Mask:
+        """Return which of *nodes* are within reach."""
+        mask = np.zeros(len(nodes), dtype=np.bool_)
+        for term in self.terms:
+            mask |= all_of(nodes, term)
+        return mask
+
+    @property
+    def only(self) -> Requirement | None:
+        """The single requirement, where there is but one and it lists values."""
+        match self.terms:
+            case ((Requirement(operator="In") as only,),):
+                return only
+            case _:
+                return None
+
+
+EVERYWHERE: Final = Reach(((),))
+
+
+@lru_cache(maxsize=_COMPILED_KEPT)
+def compile_reach(affinity: VolumeNodeAffinity | None) -> Reach:
+    """Give a volume's node affinity its meaning; what is invalid reaches nothing."""
+    if affinity is None or affinity.required is None:
+        return EVERYWHERE
+    return Reach(tuple(term.labels for term in compile_selector(affinity.required).terms))
+
+
+def reach_of(volume: PersistentVolume, nodes: NodeTable) -> Mask:
+    """Return which of *nodes* can reach *volume*.
+
+    A volume of a plugin that was part of Kubernetes once is known under its driver's labels to
+    nodes on which the driver took over.
+    """
+    mask = compile_reach(volume.spec.node_affinity).mask(nodes)
+    plugin = plugin_of(volume.spec)
+    if plugin in SUCCESSORS:
+        moved = _migrated(plugin, nodes)
+        if moved.any():
+            mask = np.where(moved, compile_reach(translated_affinity(volume)).mask(nodes), mask)
+    return mask
+
+
+def _migrated(plugin: str, nodes: NodeTable) -> Mask:
+    return nodes.named(
+        each.metadata.name
+        for each in nodes.objects.csi_nodes()
+        if plugin in each.migrated.split(",")
+    )
+
+
+def allowed(terms: Sequence[TopologySelectorTerm], nodes: NodeTable) -> Mask:
+    """Return which of *nodes* are within one of *terms*; all are where there is none."""
+    if not terms:
+        return np.ones(len(nodes), dtype=np.bool_)
+    mask = np.zeros(len(nodes), dtype=np.bool_)
+    for term in terms:
+        if term.match_label_expressions:
+            mask |= all_of(
+                nodes,
+                (
+                    Requirement(each.key, IN, frozenset(each.values))
+                    for each in term.match_label_expressions
+                ),
+            )
+    return mask
+
+
+def selected(selector: Selector, nodes: NodeTable) -> Mask:
+    """Return which of *nodes* have labels that *selector* accepts."""
+    if selector.requirements is None:
+        return np.zeros(len(nodes), dtype=np.bool_)
+    return all_of(nodes, selector.requirements)
+
+
+def all_of(nodes: NodeTable, requirements: Iterable[Requirement]) -> Mask:
+    """Return which of *nodes* satisfy all *requirements*."""
+    mask = np.ones(len(nodes), dtype=np.bool_)
+    for each in requirements:
+        mask &= nodes.matching(each)
+    return mask

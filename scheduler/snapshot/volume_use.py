@@ -1,0 +1,451 @@
+"""Which volumes are in use where, in columns.
+
+Claims are counted by row as pods come and go, as are disks that pods name themselves. Which
+*volumes* that makes, as their drivers count them, depends on claims, volumes and classes as well:
+a row whose pods, or whose claims, changed is counted again when somebody next asks.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple, TypeVar
+
+from scheduler.model.csi_migration import UniqueVolume, driver_for, volume_behind, volume_of
+from scheduler.model.fact import KubeObject, Resource, ResourceName
+from scheduler.model.pod import Pod, Volume
+from scheduler.model.storage import (
+    CsiNode,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    VolumeAttachment,
+)
+from scheduler.snapshot.objects import ClusterObjects
+from scheduler.snapshot.tally import Tally
+from scheduler.snapshot.what_if import Change
+
+K = TypeVar("K")
+
+# No driver names a volume like that, so a volume yet to be made is none that exists.
+_TO_BE_MADE: Final = "\0to be made"
+
+
+class DiskUse(NamedTuple):
+    """A pod's use of a disk that it names itself.
+
+    Args:
+        disk: What makes the disk the same one.
+        shareable: Whether others may use it, as long as they only read as well.
+        monitors: Ceph's monitors: of two disks alike, only those with one in common are the same.
+    """
+
+    disk: tuple[str, ...]
+    shareable: bool
+    monitors: frozenset[str] | None = None
+
+    def conflicts(self, other: "DiskUse") -> bool:
+        """Tell whether both uses cannot be on one node."""
+        if self.disk != other.disk or (self.shareable and other.shareable):
+            return False
+        if self.monitors is None or other.monitors is None:
+            return True
+        return bool(self.monitors & other.monitors)
+
+
+def disks_of(pod: Pod) -> tuple[DiskUse, ...]:
+    """Return the disks that *pod* names itself and that cannot be shared freely."""
+    return tuple(_disks(pod.storage)) if pod.storage else ()
+
+
+def _disks(volumes: Iterable[Volume]) -> Iterator[DiskUse]:
+    for volume in volumes:
+        if (gce := volume.gce_persistent_disk) is not None:
+            yield DiskUse(("gce", gce.pd_name), gce.read_only)
+        if (aws := volume.aws_elastic_block_store) is not None:
+            yield DiskUse(("aws", aws.volume_id), shareable=False)
+        if (iscsi := volume.iscsi) is not None:
+            yield DiskUse(("iscsi", iscsi.iqn), iscsi.read_only)
+        if (rbd := volume.rbd) is not None:
+            disk = ("rbd", rbd.pool, rbd.image)
+            yield DiskUse(disk, rbd.read_only, frozenset(rbd.monitors))
+
+
+@dataclass(frozen=True, slots=True)
+class Untold:
+    """The volumes of a pod cannot be told: a claim is not there, or not the pod's own."""
+
+    why: str
+    not_found: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class RowVolumes:
+    """The volumes of one node.
+
+    Args:
+        mounted: How often pods use each volume.
+        attached: Volumes that are attached, whether or not a pod uses them.
+        problem: Why some pod's volumes cannot be told; empty mostly.
+    """
+
+    mounted: Counter[UniqueVolume] = field(default_factory=Counter)
+    attached: frozenset[UniqueVolume] = frozenset()
+    problem: str = ""
+
+    @property
+    def all(self) -> set[UniqueVolume]:
+        """Every volume once."""
+        return {*self.mounted, *self.attached}
+
+
+class VolumeUse:
+    """Claims, disks and volumes in use, by row.
+
+    Args:
+        objects: Where claims, volumes and classes are found.
+        names: The rows' node names.
+        rows: The rows by name.
+        pods: The rows' pods.
+    """
+
+    def __init__(
+        self,
+        objects: ClusterObjects,
+        names: Sequence[str],
+        rows: Mapping[str, int],
+        pods: Sequence[Mapping[str, Pod]],
+    ) -> None:
+        self._objects = objects
+        self._names = names
+        self._rows = rows
+        self._pods = pods
+        self._claims: dict[str, Tally] = {}
+        self._generated: dict[str, Tally] = {}
+        self._disks: dict[tuple[str, ...], dict[DiskUse, Tally]] = {}
+        self._claims_on: dict[str, set[str]] = {}
+        self._attachments: dict[str, dict[str, VolumeAttachment]] = {}
+        self._attached_to: dict[str, set[str]] = {}
+        self._limits: dict[str, Tally] = {}
+        self._counted: dict[int, RowVolumes] = {}
+        self._stale: set[int] = set()
+        self._mounts: dict[UniqueVolume, Tally] = {}
+        self._in_use: dict[str, Tally] = {}
+        self._problems: dict[int, str] = {}
+        objects.listen(self._changed)
+
+    # What is asked.
+
+    def users(self, claim: str) -> int:
+        """Return how many volumes of pods on nodes are the claim ``namespace/name``."""
+        tally = self._claims.get(claim)
+        return 0 if tally is None else tally.total
+
+    def uses_of(self, disk: tuple[str, ...]) -> Mapping[DiskUse, Tally]:
+        """Return who uses disks of one name, and where."""
+        return self._disks.get(disk, {})
+
+    @property
+    def problems(self) -> Mapping[int, str]:
+        """Rows with a pod whose volumes cannot be told, and why."""
+        self.count()
+        return self._problems
+
+    def limited(self, row: int) -> bool:
+        """Tell whether *row* limits the volumes of some driver."""
+        return any(tally[row] for tally in self._limits.values())
+
+    def limit(self, driver: str) -> Tally | None:
+        """Return how many volumes of *driver* each row takes, plus one; 0 for any number."""
+        return self._limits.get(driver)
+
+    def in_use(self, driver: str) -> Tally | None:
+        """Return how many volumes of *driver* are mounted or attached on each row."""
+        self.count()
+        return self._in_use.get(driver)
+
+    def mounts(self, volume: UniqueVolume) -> Tally | None:
+        """Return on which rows pods use *volume*."""
+        self.count()
+        return self._mounts.get(volume)
+
+    def on(self, row: int) -> RowVolumes:
+        """Return the volumes of one row."""
+        self.count()
+        return self._counted.get(row) or RowVolumes()
+
+    def after(self, row: int, change: Change, pods: Iterable[Pod]) -> RowVolumes:
+        """Return the volumes of one row after *change*, which leaves *pods* on it."""
+        before = self.on(row)
+        if not any(pod.storage for pod in (*change.added, *change.removed)):
+            return before
+        found = RowVolumes(attached=before.attached)
+        if before.problem:
+            self._mount(found, pods)
+            return found
+        self._mount(found, change.removed)
+        left = RowVolumes(before.mounted - found.mounted, before.attached)
+        self._mount(left, change.added)
+        return left
+
+    def of(self, pod: Pod, *, incoming: bool = False) -> frozenset[UniqueVolume] | Untold:
+        """Return the volumes of *pod*, as drivers count them.
+
+        A claim that does not exist is no volume, unless the pod is *incoming* and needs it to run.
+        """
+        if not pod.storage:
+            return frozenset()
+        found = {volume_of(each) for each in pod.storage}
+        for wanted in pod.claims:
+            claim = self._objects.claim(wanted.namespace, wanted.name)
+            if claim is None:
+                if incoming:
+                    return Untold(
+                        f"looking up PVC {wanted.key}: {claim_not_found(wanted.name)}",
+                        not_found=True,
+                    )
+            elif wanted.generated and not owned_by(claim, pod):
+                return Untold(not_owned(claim, pod))
+            else:
+                found.add(self._behind(claim))
+        return frozenset(volume for volume in found if volume is not None)
+
+    def count(self) -> None:
+        """Count again what changed since somebody last asked."""
+        for row in self._stale:
+            self._forget(row)
+            if row < len(self._names):
+                self._remember(row, self._volumes_on(row))
+        self._stale.clear()
+
+    # What happens.
+
+    def add_pod(self, row: int, pod: Pod, sign: int) -> None:
+        """Count *pod* on *row*, or with a *sign* of -1 no longer."""
+        if not pod.storage:
+            return
+        for claim in pod.claims:
+            _add(self._generated if claim.generated else self._claims, claim.key, row, sign)
+        for use in disks_of(pod):
+            uses = self._disks.setdefault(use.disk, {})
+            _add(uses, use, row, sign)
+            if not uses:
+                del self._disks[use.disk]
+        self._stale.add(row)
+
+    def add_node(self, row: int) -> None:
+        """Begin a new row, without pods."""
+        name = self._names[row]
+        self._set_limits(row, self._objects.csi_node(name), 1)
+        if name in self._attachments:
+            self._stale.add(row)
+
+    def remove_node(self, row: int) -> None:
+        """End a row, which is without pods."""
+        self._set_limits(row, self._objects.csi_node(self._names[row]), 0)
+        self._forget(row)
+        self._stale.discard(row)
+
+    def move(self, source: int, target: int) -> None:
+        """Carry over what is counted in *source* to *target*, which holds its pods already."""
+        moved = {
+            (claim.generated, claim.key)
+            for pod in self._pods[target].values()
+            for claim in pod.claims
+        }
+        for generated, key in moved:
+            (self._generated if generated else self._claims)[key].move(source, target)
+        for use in {use for pod in self._pods[target].values() for use in disks_of(pod)}:
+            self._disks[use.disk][use].move(source, target)
+        for tally in self._limits.values():
+            tally.move(source, target)
+        self._forget(source)
+        self._stale.discard(source)
+        self._stale.add(target)
+
+    def _changed(
+        self, resource: ResourceName, old: KubeObject | None, new: KubeObject | None
+    ) -> None:
+        """Note which rows have to be counted again, now that an object changed."""
+        match resource:
+            case Resource.PERSISTENT_VOLUME_CLAIM:
+                self._claim_changed(old, new)
+            case Resource.PERSISTENT_VOLUME:
+                self._volume_changed(old, new)
+            case Resource.STORAGE_CLASS:
+                if _provisioner(old) != _provisioner(new):
+                    self._recount_claims()
+            case Resource.VOLUME_ATTACHMENT:
+                self._attachment_changed(old, -1)
+                self._attachment_changed(new, 1)
+            case Resource.CSI_NODE:
+                self._csi_node_changed(old, new)
+            case _:
+                pass
+
+    def _recount_claims(self) -> None:
+        for tallies in (self._claims, self._generated):
+            for tally in tallies.values():
+                self._stale.update(tally.rows)
+
+    def _claim_changed(self, old: KubeObject | None, new: KubeObject | None) -> None:
+        for claim in (old, new):
+            if isinstance(claim, PersistentVolumeClaim):
+                self._stale.update(self._rows_with(claim.key))
+        if isinstance(old, PersistentVolumeClaim) and old.spec.volume_name:
+            claims = self._claims_on[old.spec.volume_name]
+            claims.discard(old.key)
+            if not claims:
+                del self._claims_on[old.spec.volume_name]
+        if isinstance(new, PersistentVolumeClaim) and new.spec.volume_name:
+            self._claims_on.setdefault(new.spec.volume_name, set()).add(new.key)
+
+    def _volume_changed(self, old: KubeObject | None, new: KubeObject | None) -> None:
+        before = volume_behind(old) if isinstance(old, PersistentVolume) else None
+        after = volume_behind(new) if isinstance(new, PersistentVolume) else None
+        item = new or old
+        if before == after and (old is None) == (new is None):
+            return
+        assert item is not None, "nothing became nothing"
+        for claim in self._claims_on.get(item.metadata.name, ()):
+            self._stale.update(self._rows_with(claim))
+        for node in self._attached_to.get(item.metadata.name, ()):
+            self._stale.update(self._row_of(node))
+
+    def _attachment_changed(self, item: KubeObject | None, sign: int) -> None:
+        if not isinstance(item, VolumeAttachment):
+            return
+        node, volume = item.spec.node_name, item.spec.source.persistent_volume_name
+        here = self._attachments.setdefault(node, {})
+        if sign > 0:
+            here[item.metadata.name] = item
+        else:
+            here.pop(item.metadata.name, None)
+            if not here:
+                del self._attachments[node]
+        if volume:
+            there = self._attached_to.setdefault(volume, set())
+            if any(each.spec.source.persistent_volume_name == volume for each in here.values()):
+                there.add(node)
+            else:
+                there.discard(node)
+            if not there:
+                del self._attached_to[volume]
+        self._stale.update(self._row_of(node))
+
+    def _csi_node_changed(self, old: KubeObject | None, new: KubeObject | None) -> None:
+        item = new or old
+        assert item is not None, "nothing became nothing"
+        for row in self._row_of(item.metadata.name):
+            self._set_limits(row, old, 0)
+            self._set_limits(row, new, 1)
+
+    def _set_limits(self, row: int, item: KubeObject | None, there: int) -> None:
+        """Write the limits of *item* into *row*, or with a *there* of 0 wipe them out."""
+        if not isinstance(item, CsiNode):
+            return
+        for driver in item.spec.drivers:
+            if driver.limit is not None:
+                limits = self._limits.setdefault(driver.name, Tally())
+                limits[row] = there * (driver.limit + 1)
+                if not limits:
+                    del self._limits[driver.name]
+
+    # How rows are counted.
+
+    def _volumes_on(self, row: int) -> RowVolumes:
+        found = RowVolumes(attached=frozenset(self._attached(self._names[row])))
+        self._mount(found, self._pods[row].values())
+        return found
+
+    def _mount(self, found: RowVolumes, pods: Iterable[Pod]) -> None:
+        """Add the volumes of *pods* to those that were *found*."""
+        for pod in pods:
+            if pod.storage:
+                volumes = self.of(pod)
+                if isinstance(volumes, Untold):
+                    found.problem = volumes.why
+                else:
+                    found.mounted.update(volumes)
+
+    def _attached(self, node: str) -> Iterator[UniqueVolume]:
+        for item in self._attachments.get(node, {}).values():
+            name = item.spec.source.persistent_volume_name
+            volume = self._objects.volume(name) if name else None
+            if item.spec.attacher and volume is not None and volume.spec.csi is not None:
+                yield item.spec.attacher, volume.spec.csi.volume_handle
+
+    def _remember(self, row: int, volumes: RowVolumes) -> None:
+        if not volumes.mounted and not volumes.attached and not volumes.problem:
+            return
+        self._counted[row] = volumes
+        if volumes.problem:
+            self._problems[row] = volumes.problem
+        for volume in volumes.mounted:
+            _add(self._mounts, volume, row, 1)
+        for driver, _ in volumes.all:
+            _add(self._in_use, driver, row, 1)
+
+    def _forget(self, row: int) -> None:
+        volumes = self._counted.pop(row, None)
+        self._problems.pop(row, None)
+        if volumes is None:
+            return
+        for volume in volumes.mounted:
+            _add(self._mounts, volume, row, -1)
+        for driver, _ in volumes.all:
+            _add(self._in_use, driver, row, -1)
+
+    def _behind(self, claim: PersistentVolumeClaim) -> UniqueVolume | None:
+        """Return the volume of *claim*: one that is there, or one that would be made."""
+        volume = self._objects.volume(claim.spec.volume_name) if claim.spec.volume_name else None
+        if volume is not None:
+            return volume_behind(volume)
+        storage_class = self._objects.storage_class(claim.class_name) if claim.class_name else None
+        if storage_class is None or not storage_class.provisioner:
+            return None
+        return driver_for(storage_class.provisioner), f"{_TO_BE_MADE}-{claim.key}"
+
+    def _rows_with(self, claim: str) -> Iterator[int]:
+        for tallies in (self._claims, self._generated):
+            if claim in tallies:
+                yield from tallies[claim].rows
+
+    def _row_of(self, node: str) -> Iterator[int]:
+        if node in self._rows:
+            yield self._rows[node]
+
+
+def _provisioner(item: KubeObject | None) -> str | None:
+    return item.provisioner if isinstance(item, StorageClass) else None
+
+
+def _add(tallies: dict[K, Tally], key: K, row: int, sign: int) -> None:
+    tally = tallies.get(key)
+    if tally is None:
+        tally = tallies[key] = Tally()
+    tally.add(row, sign)
+    if sign < 0 and not tally:
+        del tallies[key]
+
+
+def claim_not_found(name: str) -> str:
+    """Say that there is no claim *name*, as the API would."""
+    return f'persistentvolumeclaim "{name}" not found'
+
+
+def owned_by(claim: PersistentVolumeClaim, pod: Pod) -> bool:
+    """Tell whether *claim* was made from a template in *pod*."""
+    controller = claim.metadata.controller
+    return controller is not None and controller.uid == pod.uid
+
+
+def not_owned(claim: PersistentVolumeClaim, pod: Pod) -> str:
+    """Say that *claim* has the name, but not the owner, of one of *pod*'s own claims."""
+    return f"PVC {claim.key} was not created for pod {pod.key} (pod is not owner)"
+
+
+def mounts(pod: Pod, claim: object, *, generated: bool = True) -> bool:
+    """Tell whether *claim* is one that *pod* mounts; *generated* ones count if asked for."""
+    return isinstance(claim, PersistentVolumeClaim) and any(
+        wanted.key == claim.key for wanted in pod.claims if generated or not wanted.generated
+    )
