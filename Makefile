@@ -8,7 +8,7 @@ FIDELITY_ARGS ?=
 .DEFAULT_GOAL := help
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(READY): constraints.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -39,6 +39,9 @@ bench: $(READY) ## Throughput beside kube-scheduler, interleaved on the same con
 fidelity: $(READY) ## Compare every plugin with kube-scheduler's, over generated clusters
 	$(BIN)/python -m hack.fidelity $(FIDELITY_ARGS)
 
+fidelity-live: $(READY) ## Compare with the kube-scheduler binary on a real API server, pod by pod
+	$(BIN)/python -m hack.fidelity.live $(FIDELITY_ARGS)
+
 golden: $(READY) ## Record kube-scheduler's answers anew, for the tests that need no Go
 	$(BIN)/python -m hack.fidelity --record tests/golden/plugins.jsonl
 
@@ -56,4 +59,4 @@ constraints: $(READY) ## Renew constraints.txt from pyproject.toml
 clean: ## Remove what make made here; binaries stay in the user's cache
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
-.PHONY: help setup demo test unit format bench fidelity golden measure binaries constraints clean
+.PHONY: help setup demo test unit format bench fidelity fidelity-live golden measure binaries constraints clean

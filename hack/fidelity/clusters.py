@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 from hack.fidelity.configs import make_config
@@ -47,7 +47,6 @@ class Question:
     pods: list[Json]
     config: Json
     origin: str = ""
-    extra: Json = field(default_factory=dict)
 
     @property
     def document(self) -> Json:
@@ -113,7 +112,7 @@ def _node(dice: Dice, name: str, zones: list[str], *, tidy: bool, full: bool) ->
     if dice.chance(0.6):
         labels["disk"] = dice.one(("ssd", "hdd", "nvme"))
     if dice.chance(0.6):
-        labels["cores"] = dice.one(("4", "8", "064", "16", "many", "+5", ""))
+        labels["cores"] = dice.one(("4", "8", "064", "16", "many", "005", ""))
     if dice.chance(0.5):
         labels["rack"] = dice.one(("r1", "r2", ""))
     spec: Json = {}
@@ -223,3 +222,27 @@ def _owners(dice: Dice) -> list[Json]:
             }
         )
     return made
+
+
+def make_live_cluster(
+    dice: Dice, name: str, pods: int
+) -> tuple[list[Json], list[Json], list[Json]]:
+    """Make nodes, services and pods that an API server takes, most of them."""
+    nodes = _nodes(dice)
+    names = [node["metadata"]["name"] for node in nodes]
+    services = _services(dice)
+    for service in services:
+        service["spec"]["ports"] = [{"port": 80}]
+    pending = [pending_pod(dice, f"{name}-{index}", names, ()) for index in range(pods)]
+    for pod in pending:
+        del pod["metadata"]["uid"], pod["status"]
+        spec = pod["spec"]
+        for each in ("nodeName", "priority", "schedulerName", "hostNetwork", "hostUsers"):
+            spec.pop(each, None)
+        spec.pop("overhead", None)  # comes with a runtime class
+        for container in (*spec["containers"], *spec.get("initContainers", ())):
+            resources = container.get("resources", {})
+            extended = {n: v for n, v in resources.get("requests", {}).items() if n in (GPU, FPGA)}
+            if extended:
+                resources["limits"] = extended
+    return nodes, services, pending

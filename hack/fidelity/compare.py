@@ -96,12 +96,11 @@ def _tells_of_nominee(upstream: Json, ours: Json, pod: Json) -> bool:
 
 
 def best_nodes(answer: Json, names: Sequence[str]) -> set[str]:
-    """Return the names of the nodes with the highest total."""
-    totals = answer.get("totals") or []
+    """Return the names of the nodes with the highest total; all that are left where none is."""
+    feasible = answer.get("feasible") or []
+    totals = answer.get("totals") or [0] * len(feasible)
     return {
-        names[node]
-        for node, total in zip(answer.get("feasible", ()), totals, strict=False)
-        if total == max(totals)
+        names[node] for node, total in zip(feasible, totals, strict=True) if total == max(totals)
     }
 
 

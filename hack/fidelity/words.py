@@ -20,7 +20,7 @@ TIERS: Final = ("front", "back")
 RESTRICTED: Final = "node.kubernetes.io/unschedulable"
 HARD_TAINTS: Final = (
     {"key": "dedicated", "value": "ml", "effect": "NoSchedule"},
-    {"key": "dedicated", "value": "db", "effect": "NoSchedule"},
+    {"key": "dedicated", "value": "db", "effect": "NoExecute"},
     {"key": "maintenance", "effect": "NoExecute"},
     {"key": "sla", "value": "950", "effect": "NoSchedule"},
     {"key": RESTRICTED, "effect": "NoSchedule"},
