@@ -100,7 +100,7 @@ def best_nodes(answer: Json, names: Sequence[str]) -> set[str]:
     feasible = answer.get("feasible") or []
     totals = answer.get("totals") or [0] * len(feasible)
     return {
-        names[node] for node, total in zip(feasible, totals, strict=True) if total == max(totals)
+        names[node] for node, total in zip(feasible, totals, strict=False) if total == max(totals)
     }
 
 
