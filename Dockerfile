@@ -51,7 +51,8 @@ RUN /opt/tools/bin/python -m pip wheel --quiet --no-index --no-deps --no-build-i
     && find . -name '*.pyi' -delete \
     && /opt/py-scheduler/bin/python -m compileall -q -j 0 --invalidation-mode unchecked-hash . \
     && /opt/py-scheduler/bin/python -c 'import numpy, kubernetes.config.kube_config, scheduler.app' \
-    && find /opt/py-scheduler -exec touch --no-dereference --date="@${SOURCE_DATE_EPOCH}" {} +
+    && mkdir -p /staging/opt && mv /opt/py-scheduler /staging/opt/ \
+    && find /staging -exec touch --no-dereference --date="@${SOURCE_DATE_EPOCH}" {} +
 
 FROM ${BASE_IMAGE}
 ARG BASE_IMAGE
@@ -66,7 +67,8 @@ LABEL org.opencontainers.image.title="py-scheduler" \
       org.opencontainers.image.revision="${REVISION}" \
       org.opencontainers.image.base.name="${BASE_IMAGE}"
 ENV PATH=/opt/py-scheduler/bin:$PATH PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
-COPY --from=build /opt/py-scheduler /opt/py-scheduler
+# From the root on, since a folder made on the way would bear the time of the build.
+COPY --from=build /staging/ /
 # A number, since a kubelet that is told runAsNonRoot cannot look up a name.
 USER 65532:65532
 EXPOSE 10259

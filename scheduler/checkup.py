@@ -16,7 +16,6 @@ import msgspec
 
 from scheduler.config.run_settings import RunSettings
 from scheduler.errors import ApiError, NotFound
-from scheduler.framework.profile import Profile
 from scheduler.kube.client import ApiClient
 from scheduler.kube.credentials import load_credentials, own_namespace
 from scheduler.kube.permissions import Permission, cluster_permissions, lease_permissions
@@ -74,10 +73,8 @@ def rules(settings: RunSettings) -> tuple[Permission, ...]:
     Raises:
         ConfigurationError: If the configuration cannot be used.
     """
-    profiles: Collection[Profile] = build_profiles(
-        settings.draft(), replace_default_scheduler=True
-    )[1].values()
-    return cluster_permissions(profiles)
+    _, profiles = build_profiles(settings.draft(), replace_default_scheduler=True)
+    return cluster_permissions(profiles.values())
 
 
 def passed(findings: Iterable[Finding]) -> bool:

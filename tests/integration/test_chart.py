@@ -1,4 +1,4 @@
-"""The chart on a real API server: what it renders is accepted, and what it grants is just enough."""
+"""The chart on a real API server: what it renders is accepted, what it grants is just enough."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -210,7 +211,7 @@ def test_every_value_is_explained():
     sections |= {"prometheusRule", "grafanaDashboard", "flowSchema"}
     unexplained = [
         line
-        for before, line in zip(lines, lines[1:], strict=False)
+        for before, line in pairwise(lines)
         if re.match(r"(  )?[a-zA-Z]+:", line) and not before.lstrip().startswith("#")
     ]
 
