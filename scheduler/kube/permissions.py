@@ -6,13 +6,13 @@ API server about them, so that neither can know less or more than the other.
 """
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from scheduler.framework.plugin import needs_of
+from scheduler.framework.plugin import Plugin, needs_of, patches_of
 from scheduler.framework.profile import Profile, needs_of_all
-from scheduler.kube.watched import Watched, watched_for
+from scheduler.kube.watched import Watched, resource_for, watched_for
 
 _LIST_PATH: Final = re.compile(r"/(?:api|apis/(?P<group>[^/]+))/(?P<version>[^/]+)/(?P<plural>.+)")
 _READ: Final = ("list", "watch")
@@ -75,35 +75,33 @@ def lease_permissions(namespace: str, name: str) -> tuple[Permission, ...]:
 
 
 def _reads(profiles: Collection[Profile]) -> Iterable[Permission]:
-    readers = _readers(profiles)
+    readers = _by_resource(profiles, needs_of)
     for each in watched_for(needs_of_all(profiles)):
         names = readers.get(str(each.resource), ())
         why = f"Read by {', '.join(names)}." if names else "Read for every decision."
-        yield _reading(each, why)
+        yield _on(each, _READ, why, optional=each.optional)
 
 
-def _readers(profiles: Iterable[Profile]) -> Mapping[str, list[str]]:
-    """Return the plugins that need each resource, by its name."""
-    readers: dict[str, list[str]] = {}
+def _by_resource(
+    profiles: Iterable[Profile], names_of: Callable[[Plugin], Iterable[str]]
+) -> Mapping[str, list[str]]:
+    """Return the plugins that name each resource, by its name."""
+    found: dict[str, list[str]] = {}
     for plugin in (plugin for profile in profiles for plugin in profile.plugins):
-        for need in needs_of(plugin):
-            names = readers.setdefault(need, [])
+        for resource in sorted(names_of(plugin)):
+            names = found.setdefault(resource, [])
             if plugin.name not in names:
                 names.append(plugin.name)
-    return readers
+    return found
 
 
-def _reading(watched: Watched[Any], why: str) -> Permission:
+def _on(
+    watched: Watched[Any], verbs: tuple[str, ...], why: str, *, optional: bool = False
+) -> Permission:
     found = _LIST_PATH.fullmatch(watched.path)
     assert found is not None, watched.path
-    return Permission(
-        found["group"] or "",
-        found["version"],
-        found["plural"],
-        _READ,
-        why,
-        optional=watched.optional,
-    )
+    group, version, plural = found["group"] or "", found["version"], found["plural"]
+    return Permission(group, version, plural, verbs, why, optional=optional)
 
 
 def _writes(profiles: Collection[Profile]) -> Iterable[Permission]:
@@ -112,6 +110,9 @@ def _writes(profiles: Collection[Profile]) -> Iterable[Permission]:
     yield Permission(
         "", "v1", "pods/status", ("patch",), "The condition PodScheduled and the nominated node."
     )
+    for resource, names in _by_resource(profiles, patches_of).items():
+        why = f"Patched by {', '.join(names)}."
+        yield _on(resource_for(resource), ("patch",), why)
     if any(profile.post_filter for profile in profiles):
         yield Permission("", "v1", "pods", ("delete",), "Room is made for more important pods.")
     yield Permission(

@@ -40,6 +40,14 @@ class NeedsMetrics:
         return ()
 
 
+class Labels:
+    name = "Labels"
+    patches = frozenset({"nodes.v1beta1.metrics.k8s.io", "Node"})
+
+    def pre_bind(self, pod, node, nodes):
+        return ()
+
+
 class MakesRoom:
     name = "MakesRoom"
 
@@ -78,6 +86,13 @@ def test_what_no_plugin_needs_may_not_be_read(default):
 
     assert "statefulsets.apps" not in bare
     assert "namespaces" not in bare
+
+
+def test_what_a_plugin_patches_may_be_patched(default):
+    more = granted(replace(default, pre_bind=(*default.pre_bind, Labels())))
+
+    assert more["nodes.metrics.k8s.io"] == {"patch"}
+    assert more["nodes"] == {"list", "watch", "patch"}
 
 
 def test_pods_may_be_deleted_where_room_is_made_alone(default):
