@@ -4,6 +4,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 PYTEST_ARGS ?=
 FIDELITY_ARGS ?=
+IMAGE_ARGS ?=
 
 .DEFAULT_GOAL := help
 
@@ -51,12 +52,22 @@ measure: $(READY) ## The shape of the code: lengths of files and functions, test
 binaries: $(READY) ## Find or build the pinned control plane binaries
 	$(BIN)/python -m hack.binaries
 
-constraints: $(READY) ## Renew constraints.txt from pyproject.toml
+manifests: $(READY) ## Write the chart's RBAC rules and deploy/ anew
+	$(BIN)/python -m hack.manifests
+
+constraints: $(READY) ## Renew constraints*.txt from pyproject.toml
 	$(PYTHON) -m venv .venv/uv && .venv/uv/bin/python -m pip install --quiet uv
 	.venv/uv/bin/uv pip compile pyproject.toml --group dev --universal --python-version 3.11 \
 		--generate-hashes --no-header --no-emit-index-url --upgrade --quiet -o constraints.txt
+	.venv/uv/bin/uv pip compile pyproject.toml --universal --python-version 3.11 -c constraints.txt \
+		--generate-hashes --no-header --no-annotate --no-emit-index-url --quiet -o constraints-runtime.txt
+	.venv/uv/bin/uv pip compile --group build --universal --python-version 3.11 -c constraints.txt \
+		--generate-hashes --no-header --no-annotate --no-emit-index-url --quiet -o constraints-build.txt
+
+image: ## Build the image with the Docker engine at hand
+	DOCKER_BUILDKIT=1 docker build -t py-scheduler $(IMAGE_ARGS) .
 
 clean: ## Remove what make made here; binaries stay in the user's cache
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
-.PHONY: help setup demo test unit format bench fidelity fidelity-live golden measure binaries constraints clean
+.PHONY: help setup demo test unit format bench fidelity fidelity-live golden measure binaries manifests constraints image clean

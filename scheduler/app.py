@@ -12,7 +12,6 @@ from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -24,7 +23,7 @@ from scheduler.framework.extending import ExtenderVerdicts, in_turn
 from scheduler.framework.plugin import SortKey
 from scheduler.framework.profile import Profile, needs_of_all
 from scheduler.kube.client import ApiClient
-from scheduler.kube.credentials import Credentials, load_credentials
+from scheduler.kube.credentials import Credentials, load_credentials, own_namespace
 from scheduler.kube.election import LeaseSettings
 from scheduler.kube.event_recorder import EventRecorder
 from scheduler.kube.extender_client import ExtenderClient
@@ -57,7 +56,6 @@ log = get_logger()
 
 USER_AGENT: Final = f"py-scheduler/{__version__}"
 LOST_LEASE_EXIT_CODE: Final = 1
-_NAMESPACE_FILE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 _UNLIMITED_QPS: Final = -1.0
 _EVENT_SECONDS_AT_THE_END: Final = 3.0
 _PULSE_SECONDS: Final = 0.5
@@ -383,7 +381,7 @@ class _Run:
         if not election.leader_elect:
             return None
         settings = LeaseSettings(
-            namespace=election.resource_namespace or _own_namespace(),
+            namespace=election.resource_namespace or own_namespace(),
             name=election.resource_name,
             identity=f"{socket.gethostname()}_{uuid.uuid4()}",
             lease_seconds=int(election.lease_duration_seconds),
@@ -492,14 +490,6 @@ def _die(why: str) -> None:
     """
     log.error(event_names.LEASE_LOST, why=why)
     os._exit(LOST_LEASE_EXIT_CODE)
-
-
-def _own_namespace() -> str:
-    """Return the namespace we run in, else ``kube-system``."""
-    try:
-        return _NAMESPACE_FILE.read_text().strip() or "kube-system"
-    except OSError:
-        return "kube-system"
 
 
 async def _cancel(*tasks: asyncio.Task[Any]) -> None:

@@ -1,4 +1,4 @@
-"""Where the control plane's binaries come from.
+"""Where the binaries come from: those of the control plane, and helm.
 
 Versions are pinned here and nowhere else. Four sources are asked in turn, each for what the ones
 before it could not give:
@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hack.binaries.cache import KUBEBUILDER_ASSETS, Cache, default_cache, executables_in
-from hack.binaries.pins import ALL, ETCD, KUBERNETES, KWOK, MissingBinariesError
+from hack.binaries.pins import ALL, ETCD, HELM, KUBERNETES, KWOK, MissingBinariesError
 from hack.binaries.releases import NO_DOWNLOAD, DownloadError, download, downloads_allowed
 from hack.binaries.toolchain import BuildError, build
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     # Puts the named binary into a directory and returns its path.
     Fetch = Callable[[str, Path], Path]
 
-__all__ = ["ALL", "ETCD", "KUBERNETES", "KWOK", "MissingBinariesError", "ensure"]
+__all__ = ["ALL", "ETCD", "HELM", "KUBERNETES", "KWOK", "MissingBinariesError", "ensure"]
 
 
 def ensure(

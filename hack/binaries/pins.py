@@ -8,6 +8,7 @@ from typing import Final
 KUBERNETES: Final = "v1.36.3"
 ETCD: Final = "v3.6.8"
 KWOK: Final = "v0.8.0"
+HELM: Final = "v3.22.0"
 
 KUBERNETES_BINARIES: Final = (
     "kube-apiserver",
@@ -15,7 +16,7 @@ KUBERNETES_BINARIES: Final = (
     "kube-scheduler",
     "kubectl",
 )
-ALL: Final = ("etcd", *KUBERNETES_BINARIES, "kwok")
+ALL: Final = ("etcd", *KUBERNETES_BINARIES, "kwok", "helm")
 
 _ARCHITECTURES: Final = {"x86_64": "amd64", "amd64": "amd64", "arm64": "arm64", "aarch64": "arm64"}
 

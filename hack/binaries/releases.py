@@ -16,7 +16,7 @@ import urllib.request
 import zipfile
 from typing import TYPE_CHECKING, BinaryIO, cast
 
-from hack.binaries.pins import ETCD, KUBERNETES, KUBERNETES_BINARIES, KWOK, host
+from hack.binaries.pins import ETCD, HELM, KUBERNETES, KUBERNETES_BINARIES, KWOK, host
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -31,6 +31,7 @@ _CHUNK_BYTES = 1 << 20
 _ETCD_RELEASES = "https://github.com/etcd-io/etcd/releases/download"
 _KWOK_RELEASES = "https://github.com/kubernetes-sigs/kwok/releases/download"
 _KWOK_RELEASE = "https://api.github.com/repos/kubernetes-sigs/kwok/releases/tags"
+_HELM_RELEASES = "https://get.helm.sh"
 _KUBERNETES_RELEASES = "https://dl.k8s.io/release"
 
 
@@ -57,6 +58,8 @@ def download(
             return _etcd(directory, system, fetch)
         if name == "kwok":
             return _kwok(directory, system, fetch)
+        if name == "helm":
+            return _helm(directory, system, fetch)
         assert name in KUBERNETES_BINARIES, name
         return _kubernetes(name, directory, system, fetch)
     except (OSError, ValueError, LookupError, tarfile.TarError, zipfile.BadZipFile) as error:
@@ -86,6 +89,14 @@ def _kwok(directory: Path, system: str, open_url: Open) -> Path:
     digests = {entry["name"]: entry["digest"] for entry in release["assets"]}
     published = str(digests[asset]).removeprefix("sha256:")
     return _checked(f"{_KWOK_RELEASES}/{KWOK}/{asset}", directory / "kwok", published, open_url)
+
+
+def _helm(directory: Path, system: str, open_url: Open) -> Path:
+    archive = f"helm-{HELM}-{system}.tar.gz"
+    url = f"{_HELM_RELEASES}/{archive}"
+    published = _sum_of(archive, _read(f"{url}.sha256sum", open_url).decode())
+    path = _checked(url, directory / archive, published, open_url)
+    return _unpacked(path, f"{system}/helm", directory / "helm")
 
 
 def _sum_of(name: str, sums: str) -> str:

@@ -1,7 +1,7 @@
 """The pinned Go modules, built with the local Go toolchain.
 
-``go.mod`` and ``go.sum`` beside this file pin every module with its hash. Kubernetes and kwok live
-in two modules because they pin different versions of the same libraries.
+``go.mod`` and ``go.sum`` beside this file pin every module with its hash. Kubernetes, kwok
+and helm live in modules of their own because they pin different versions of the same libraries.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from hack.binaries.pins import KUBERNETES, KUBERNETES_BINARIES, KWOK
+from hack.binaries.pins import HELM, KUBERNETES, KUBERNETES_BINARIES, KWOK
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,6 +27,14 @@ _KUBERNETES_STAMP: Final = {
     "k8s.io/component-base/version.gitMinor": _MINOR,
     "k8s.io/component-base/version.gitTreeState": "clean",
     "k8s.io/client-go/pkg/version.gitVersion": KUBERNETES,
+}
+# Helm renders for a cluster of this version where it is not told another.
+_HELM_STAMP: Final = {
+    "helm.sh/helm/v3/internal/version.version": HELM,
+    "helm.sh/helm/v3/pkg/chartutil.k8sVersionMajor": _MAJOR,
+    "helm.sh/helm/v3/pkg/chartutil.k8sVersionMinor": _MINOR,
+    "helm.sh/helm/v3/pkg/lint/rules.k8sVersionMajor": _MAJOR,
+    "helm.sh/helm/v3/pkg/lint/rules.k8sVersionMinor": _MINOR,
 }
 
 
@@ -48,6 +56,7 @@ _TARGETS: Final = {
     "kwok": Target(
         "kwok", "sigs.k8s.io/kwok/cmd/kwok", (("sigs.k8s.io/kwok/pkg/consts.Version", KWOK),)
     ),
+    "helm": Target("helm", "helm.sh/helm/v3/cmd/helm", tuple(_HELM_STAMP.items())),
     **{
         name: Target(
             "kubernetes", f"k8s.io/kubernetes/cmd/{name}", tuple(_KUBERNETES_STAMP.items())

@@ -7,6 +7,7 @@ for everything else.
 
 import click
 
+from scheduler.cli.check import check
 from scheduler.cli.explain import explain
 from scheduler.cli.failures import Careful
 from scheduler.cli.run import run
@@ -27,3 +28,4 @@ def main() -> None:
 
 main.add_command(run)
 main.add_command(explain)
+main.add_command(check)

@@ -20,8 +20,9 @@ The points, in the order in which a pod meets them:
 
 Optional attributes: ``node_local = True`` promises that a row's verdict and raw score depend on
 that row, the pod and the plugin's arguments alone; ``requeue_on`` names the events that could help
-a pod which the plugin rejected; ``needs`` names what has to be read beyond the usual; ``normalize``
-says how raw scores become 0 to 100.
+a pod which the plugin rejected; ``needs`` names what has to be read beyond the usual;
+``patches`` names, in the same words, what the effects of ``pre_bind`` patch; ``normalize`` says how
+raw scores become 0 to 100.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -165,6 +166,11 @@ def requeue_of(plugin: Plugin) -> Sequence[Requeue] | None:
 def needs_of(plugin: Plugin) -> frozenset[str]:
     """Return what *plugin* reads beyond the usual, as in ``node.annotations``."""
     return frozenset(getattr(plugin, "needs", ()))
+
+
+def patches_of(plugin: Plugin) -> frozenset[str]:
+    """Return the resources that the effects of *plugin* patch; permissions follow from it."""
+    return frozenset(getattr(plugin, "patches", ()))
 
 
 Arguments = Mapping[str, object]

@@ -185,3 +185,11 @@ class ServiceAccountSource:
             ),
             fresh_seconds=REREAD_SECONDS,
         )
+
+
+def own_namespace() -> str:
+    """Return the namespace we run in, else ``kube-system``."""
+    try:
+        return (SERVICE_ACCOUNT / "namespace").read_text().strip() or "kube-system"
+    except OSError:
+        return "kube-system"

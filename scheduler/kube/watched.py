@@ -250,6 +250,11 @@ def custom(name: ResourceName) -> Watched[CustomObject]:
     return Watched(name, path, CustomObject, optional=True, annotations=True)
 
 
+def resource_for(name: str) -> Watched[Any]:
+    """Return how to reach the resource *name*, one of ours or a custom one."""
+    return WATCHED[Resource(name)] if name in WATCHED else custom(name)
+
+
 def watched_for(needs: Collection[str]) -> tuple[Watched[Any], ...]:
     """Return what has to be watched where plugins have *needs*: pods and nodes first."""
     beside = [name for name in WATCHED if name in needs and name not in _ALWAYS]

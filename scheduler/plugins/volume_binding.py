@@ -483,6 +483,7 @@ class VolumeBinding:
             Resource.CSI_STORAGE_CAPACITY,
         }
     )
+    patches = frozenset({Resource.PERSISTENT_VOLUME_CLAIM, Resource.PERSISTENT_VOLUME})
     requeue_on = (
         Requeue(ClusterEvent(Resource.STORAGE_CLASS, Action.ADD | Action.UPDATE), _class_changed),
         Requeue(

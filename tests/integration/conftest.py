@@ -29,7 +29,9 @@ from tests.integration.world import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-RBAC = Path(__file__).with_name("rbac.yaml")
+ACCOUNT = tuple(
+    Path(__file__).parents[2] / "deploy" / name for name in ("serviceaccount.yaml", "rbac.yaml")
+)
 PROFILES = (
     profile("py-scheduler"),
     profile("least", score=["NodeResourcesFit"]),
@@ -124,8 +126,9 @@ def kubectl(control_plane: ControlPlane) -> Callable[..., str]:
 
 @pytest.fixture(scope="session")
 def scheduler(control_plane: ControlPlane) -> Iterator[Scheduler]:
-    """One py-scheduler for the run, with many profiles and no permission but `rbac.yaml`."""
-    control_plane.kubectl("apply", "-f", str(RBAC))
+    """One py-scheduler for the run, with many profiles and no permission but the chart's."""
+    for path in ACCOUNT:
+        control_plane.kubectl("apply", "-f", str(path))
     kubeconfig = control_plane.service_account_kubeconfig("kube-system", "py-scheduler")
     document = configuration(profiles=list(PROFILES))
     with scheduler_process(control_plane, kubeconfig=kubeconfig, config=document) as started:

@@ -150,7 +150,7 @@ def test_leader_that_stops_politely_hands_over_at_once(control_plane, world):
 
 
 def test_least_privileges_suffice_to_lead(control_plane, scheduler, world):
-    """The service account of `rbac.yaml` may hold the lease of its name, and no other."""
+    """The service account of `deploy` may hold the lease of its name, and no other."""
     world.nodes("a")
     kubeconfig = control_plane.service_account_kubeconfig("kube-system", "py-scheduler")
     config = document("lead", leaderElection=SHORT_LEASE)

@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 import scheduler
+from scheduler.cli.check import check as check_command
 from scheduler.cli.run import run as run_command
 from scheduler.config import document, plugin_args
 from scheduler.config.configuration import read
@@ -170,11 +171,31 @@ def test_every_plugin_has_its_row():
     assert sorted(set(rows) - {"Plugin"}) == sorted(IN_TREE)
 
 
-def test_every_flag_is_listed():
-    page = _section(_read("docs/operations.md"), "Flags")
-    flags = {flag for option in run_command.params for flag in option.opts}
+@pytest.mark.parametrize(
+    ("heading", "command"), [("Flags", run_command), ("Check beforehand", check_command)]
+)
+def test_every_flag_is_listed(heading, command):
+    page = _section(_read("docs/operations.md"), heading)
+    flags = {flag for option in command.params for flag in option.opts}
 
     assert set(re.findall(r"`(--[a-z-]+)`", page)) == flags
+
+
+def test_every_alert_has_its_entry():
+    alerts = yaml.safe_load(_read("charts/py-scheduler/files/alerts.yaml"))["groups"][0]["rules"]
+    page = _section(_read("docs/operations.md"), "Alerts")
+
+    assert re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE) == [each["alert"] for each in alerts]
+
+
+@pytest.mark.parametrize("name", ["alerts.yaml", "dashboard.json"])
+def test_metrics_that_are_asked_for_exist(name):
+    text = _read(f"charts/py-scheduler/files/{name}")
+    asked = re.findall(r"\b((?:py_)?(?:scheduler|rest_client|leader_election)_\w+)", text)
+    known = {family.name for family in families.FAMILIES}
+
+    assert asked
+    assert {re.sub("_bucket$", "", each) for each in asked} <= known
 
 
 def test_every_log_event_that_is_written_is_explained():
@@ -206,7 +227,7 @@ def test_every_metric_is_listed():
 def test_permissions_are_those_that_integration_tests_run_with():
     (block,) = _blocks(_section(_read("docs/operations.md"), "Permissions"), "yaml")
 
-    assert block == _read("tests/integration/rbac.yaml")
+    assert block == _read("deploy/rbac.yaml")
 
 
 def test_every_field_of_the_configuration_is_told():

@@ -14,7 +14,7 @@ import pytest
 
 from hack.binaries import ALL, MissingBinariesError, ensure
 from hack.binaries.cache import default_cache
-from hack.binaries.pins import ETCD, KUBERNETES, host
+from hack.binaries.pins import ETCD, HELM, KUBERNETES, host
 from hack.binaries.releases import DownloadError, download
 from hack.binaries.toolchain import BuildError, build_command
 
@@ -185,6 +185,22 @@ def test_kwok_is_checked_against_the_digest_of_its_release(tmp_path):
         f"https://github.com/kubernetes-sigs/kwok/releases/download/v0.8.0/{asset}": b"kwok",
     }
     assert download("kwok", tmp_path, open_url=_publishing(files)).read_bytes() == b"kwok"
+
+
+def test_helm_is_taken_out_of_its_archive(tmp_path):
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz") as tarball:
+        member = tarfile.TarInfo("linux-arm64/helm")
+        member.size = len(b"helm itself")
+        tarball.addfile(member, io.BytesIO(b"helm itself"))
+    name = f"helm-{HELM}-linux-arm64.tar.gz"
+    files = {
+        f"https://get.helm.sh/{name}": buffer.getvalue(),
+        f"https://get.helm.sh/{name}.sha256sum": f"{_sum(buffer.getvalue())}  {name}\n".encode(),
+    }
+    path = download("helm", tmp_path, open_url=_publishing(files), system="linux-arm64")
+    assert path == tmp_path / "helm"
+    assert path.read_bytes() == b"helm itself"
 
 
 def test_a_release_without_the_platform_is_a_download_error(tmp_path):

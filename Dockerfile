@@ -1,0 +1,76 @@
+# The image of py-scheduler, for amd64 and arm64: everything that is installed comes as a wheel.
+#
+#   docker build -t py-scheduler .
+#
+# A release pins the base by digest, and stamps the image; the same arguments give the same layers:
+#
+#   docker build -t py-scheduler:0.1.0 \
+#     --build-arg BASE_IMAGE=python:3.13-slim-bookworm@sha256:<digest of the index> \
+#     --build-arg VERSION=0.1.0 --build-arg REVISION="$(git rev-parse HEAD)" \
+#     --build-arg SOURCE_DATE_EPOCH="$(git log -1 --format=%ct)" .
+#
+# (`docker buildx imagetools inspect python:3.13-slim-bookworm` tells the digest.) Any base does that
+# has Python 3.11 or newer as python3, with venv and pip. Where packages come from a mirror, or by
+# way of an authority of your own, give pip's configuration and the certificates as build secrets;
+# neither ends up in a layer:
+#
+#   DOCKER_BUILDKIT=1 docker build --secret id=pip,src=pip.conf --secret id=ca,src=ca.crt .
+
+ARG BASE_IMAGE=python:3.13-slim-bookworm
+
+FROM ${BASE_IMAGE} AS build
+ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 \
+    PIP_ROOT_USER_ACTION=ignore PYTHONDONTWRITEBYTECODE=1 PYTHONHASHSEED=0
+WORKDIR /build
+
+# Only wheels, so that no compiler is needed here either, and only those whose hashes are known.
+COPY constraints-build.txt constraints-runtime.txt ./
+RUN --mount=type=secret,id=pip,target=/etc/pip.conf \
+    --mount=type=secret,id=ca,target=/run/secrets/ca.crt \
+    python3 -m venv /opt/tools \
+    && python3 -m venv --without-pip /opt/py-scheduler \
+    && /opt/tools/bin/python -m pip install --quiet --no-compile \
+        --require-hashes --only-binary=:all: -r constraints-build.txt \
+    && /opt/tools/bin/python -m pip --python /opt/py-scheduler/bin/python install --quiet --no-compile \
+        --require-hashes --only-binary=:all: -r constraints-runtime.txt
+
+COPY pyproject.toml README.md LICENSE ./
+COPY scheduler scheduler
+ARG SOURCE_DATE_EPOCH=315532800
+# Of the official client only configuration and credentials are used: its APIs and models, and their
+# asynchronous twins, would be a quarter of the image. Bytecode is not checked against the times of
+# files, so that it is the same in every build.
+RUN /opt/tools/bin/python -m pip wheel --quiet --no-index --no-deps --no-build-isolation -w /build/wheel . \
+    && /opt/tools/bin/python -m pip --python /opt/py-scheduler/bin/python install --quiet --no-compile \
+        --no-index --no-deps /build/wheel/*.whl \
+    && cd /opt/py-scheduler/lib/python3*/site-packages \
+    && rm -rf kubernetes/aio numpy/f2py numpy/distutils \
+    && find kubernetes/client/api kubernetes/client/models -name '*_*.py' ! -name '__init__.py' -delete \
+    && find numpy -depth -type d -name tests -exec rm -rf {} + \
+    && find . -name '*_test.py' -delete \
+    && find . -name '*.pyi' -delete \
+    && /opt/py-scheduler/bin/python -m compileall -q -j 0 --invalidation-mode unchecked-hash . \
+    && /opt/py-scheduler/bin/python -c 'import numpy, kubernetes.config.kube_config, scheduler.app' \
+    && mkdir -p /staging/opt && mv /opt/py-scheduler /staging/opt/ \
+    && find /staging -exec touch --no-dereference --date="@${SOURCE_DATE_EPOCH}" {} +
+
+FROM ${BASE_IMAGE}
+ARG BASE_IMAGE
+ARG VERSION=0.0.0
+ARG REVISION=unknown
+LABEL org.opencontainers.image.title="py-scheduler" \
+      org.opencontainers.image.description="A Kubernetes secondary scheduler in Python" \
+      org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.source="https://github.com/py-scheduler/py-scheduler" \
+      org.opencontainers.image.documentation="https://github.com/py-scheduler/py-scheduler/tree/main/docs" \
+      org.opencontainers.image.version="${VERSION}" \
+      org.opencontainers.image.revision="${REVISION}" \
+      org.opencontainers.image.base.name="${BASE_IMAGE}"
+ENV PATH=/opt/py-scheduler/bin:$PATH PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
+# From the root on, since a folder made on the way would bear the time of the build.
+COPY --from=build /staging/ /
+# A number, since a kubelet that is told runAsNonRoot cannot look up a name.
+USER 65532:65532
+EXPOSE 10259
+ENTRYPOINT ["py-scheduler"]
+CMD ["run"]

@@ -1,0 +1,210 @@
+"""Checking beforehand: is the API server there, is it new enough, may we do what we have to?
+
+Nothing is changed. Permissions are asked for, not tried: the API server says yes or no to each verb
+that scheduler.kube.permissions lists for the profiles of the configuration.
+"""
+
+import asyncio
+import re
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from enum import Enum
+from itertools import starmap
+from typing import Any, Final
+
+import msgspec
+
+from scheduler.config.run_settings import RunSettings
+from scheduler.errors import ApiError, NotFound
+from scheduler.kube.client import ApiClient
+from scheduler.kube.credentials import load_credentials, own_namespace
+from scheduler.kube.permissions import Permission, cluster_permissions, lease_permissions
+from scheduler.kube.rate_limit import RateLimiter
+from scheduler.kube.requests import Requests
+from scheduler.user_plugins import build_profiles
+from scheduler.version import __version__
+
+OLDEST_MINOR: Final = 33
+NEWEST_MINOR: Final = 36
+USER_AGENT: Final = f"py-scheduler/{__version__} check"
+_REVIEW: Final = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+_WHO: Final = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+_MAJOR_SUPPORTED: Final = "1"
+_TIMEOUT_SECONDS: Final = 10.0
+
+
+class Mark(Enum):
+    """What came of a check."""
+
+    OK = "ok"
+    WARNING = "warning"
+    """Scheduling goes on, and something is amiss."""
+    FAILED = "FAILED"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One row of the table."""
+
+    what: str
+    mark: Mark
+    said: str
+
+
+def check(settings: RunSettings) -> list[Finding]:
+    """Ask the API server about everything that running with *settings* needs.
+
+    Raises:
+        ConfigurationError: If the configuration or the credentials cannot be used.
+    """
+    draft = settings.draft()
+    configuration, profiles = build_profiles(draft, replace_default_scheduler=True)
+    needed = cluster_permissions(profiles.values())
+    election = configuration.leader_election
+    if election.leader_elect:
+        namespace = election.resource_namespace or own_namespace()
+        needed += lease_permissions(namespace, election.resource_name)
+    return asyncio.run(_examine(settings, configuration.client_connection.kubeconfig, needed))
+
+
+def rules(settings: RunSettings) -> tuple[Permission, ...]:
+    """Return what a ClusterRole has to grant for *settings*; no API server is asked.
+
+    Raises:
+        ConfigurationError: If the configuration cannot be used.
+    """
+    _, profiles = build_profiles(settings.draft(), replace_default_scheduler=True)
+    return cluster_permissions(profiles.values())
+
+
+def passed(findings: Iterable[Finding]) -> bool:
+    """Tell whether nothing failed."""
+    return all(each.mark is not Mark.FAILED for each in findings)
+
+
+def table(findings: Collection[Finding]) -> str:
+    """Return *findings* as text."""
+    width = max(len(each.what) for each in findings)
+    rows = (f"{each.what:<{width}}  {each.mark.value:<7}  {each.said}" for each in findings)
+    return "".join(f"{row.rstrip()}\n" for row in rows)
+
+
+async def _examine(
+    settings: RunSettings, kubeconfig: str, needed: Collection[Permission]
+) -> list[Finding]:
+    credentials = await load_credentials(
+        kubeconfig or None, context=settings.context or None, master=settings.master or None
+    )
+    client = ApiClient(
+        credentials,
+        limiter=RateLimiter(-1),
+        user_agent=USER_AGENT,
+        timeout_seconds=_TIMEOUT_SECONDS,
+    )
+    async with client as requests:
+        try:
+            version = await _get(requests, "/version")
+            who = await _who(requests)
+        except ApiError as error:
+            return [Finding("connection", Mark.FAILED, str(error))]
+        found = [
+            Finding("connection", Mark.OK, f"{credentials.access.server} as {who}"),
+            judge_version(version),
+        ]
+        offered = await _offered(requests, needed)
+        found += (judge_resource(each, offered) for each in _once(needed))
+        answers = await asyncio.gather(*(_granted(requests, each) for each in needed))
+        return [*found, *starmap(judge_permission, zip(needed, answers, strict=True))]
+
+
+async def _get(requests: Requests, path: str) -> dict[str, Any]:
+    answer: dict[str, Any] = msgspec.json.decode(await requests.get(path))
+    return answer
+
+
+async def _who(requests: Requests) -> str:
+    body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+    answer = msgspec.json.decode(await requests.post(_WHO, msgspec.json.encode(body)))
+    name: str = answer["status"]["userInfo"]["username"]
+    return name
+
+
+async def _offered(requests: Requests, needed: Iterable[Permission]) -> set[tuple[str, str, str]]:
+    """Return the resources that the server has, as (group, version, resource)."""
+    offered: set[tuple[str, str, str]] = set()
+    for group, version in dict.fromkeys((each.group, each.version) for each in needed):
+        path = f"/apis/{group}/{version}" if group else f"/api/{version}"
+        try:
+            listed = await _get(requests, path)
+        except NotFound:
+            continue
+        offered |= {(group, version, each["name"]) for each in listed["resources"]}
+    return offered
+
+
+async def _granted(requests: Requests, needed: Permission) -> tuple[str, ...]:
+    """Return the verbs of *needed* that we may use."""
+    may = await asyncio.gather(*(_may(requests, needed, verb) for verb in needed.verbs))
+    return tuple(verb for verb, allowed in zip(needed.verbs, may, strict=True) if allowed)
+
+
+async def _may(requests: Requests, needed: Permission, verb: str) -> bool:
+    resource, _, subresource = needed.resource.partition("/")
+    attributes = {
+        "group": needed.group,
+        "version": needed.version,
+        "resource": resource,
+        "subresource": subresource,
+        "verb": verb,
+        "namespace": needed.namespace,
+        "name": needed.name,
+    }
+    body = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SelfSubjectAccessReview",
+        "spec": {"resourceAttributes": attributes},
+    }
+    answer = msgspec.json.decode(await requests.post(_REVIEW, msgspec.json.encode(body)))
+    allowed: bool = answer["status"]["allowed"]
+    return allowed
+
+
+def _once(needed: Iterable[Permission]) -> Iterable[Permission]:
+    """Return the first permission of each resource."""
+    return {(each.group, each.resource): each for each in reversed([*needed])}.values()
+
+
+def judge_version(said: dict[str, Any]) -> Finding:
+    """Return whether the server that answered ``/version`` with *said* is one we know."""
+    minor = re.match(r"\d+", said["minor"])  # a provider may write 33+
+    number = int(minor[0]) if minor else -1
+    supported = f"1.{OLDEST_MINOR} to 1.{NEWEST_MINOR}"
+    version = said["gitVersion"]
+    if said["major"] != _MAJOR_SUPPORTED or number < OLDEST_MINOR:
+        return Finding("version", Mark.FAILED, f"{version} is too old: {supported} are supported")
+    if number > NEWEST_MINOR:
+        return Finding("version", Mark.WARNING, f"{version} is newer than what is known to work")
+    return Finding("version", Mark.OK, f"{version} ({supported} are supported)")
+
+
+def judge_resource(needed: Permission, offered: Collection[tuple[str, str, str]]) -> Finding:
+    """Return whether the server has the resource of *needed* in the version we ask for."""
+    what = f"serves {needed.called}"
+    if (needed.group, needed.version, needed.resource) in offered:
+        return Finding(what, Mark.OK, needed.version)
+    if needed.optional:
+        return Finding(what, Mark.WARNING, f"no {needed.version}; scheduling goes on without")
+    return Finding(what, Mark.FAILED, f"no {needed.version}")
+
+
+def judge_permission(needed: Permission, granted: Collection[str]) -> Finding:
+    """Return whether *granted* is all of *needed*."""
+    place = f" in {needed.namespace}" if needed.namespace else ""
+    what = f"may {','.join(needed.verbs)} {needed.called}{place}"
+    if needed.name:
+        what += f" ({needed.name})"
+    missing = [verb for verb in needed.verbs if verb not in granted]
+    if not missing:
+        return Finding(what, Mark.OK, needed.why)
+    said = f"missing: {','.join(missing)}. {needed.why}"
+    return Finding(what, Mark.FAILED, said)

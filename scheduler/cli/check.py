@@ -1,0 +1,75 @@
+"""``py-scheduler check``: can it run here, and may it do what it has to?"""
+
+from typing import Any
+
+import click
+
+from scheduler.cli.failures import WITH_TRACEBACK
+from scheduler.cli.help import GroupedCommand, option, options
+from scheduler.cli.texts import read_text
+from scheduler.config.run_settings import RunSettings
+
+_WHAT = options(
+    "What is checked",
+    option(
+        "--config",
+        metavar="FILE",
+        help="The KubeSchedulerConfiguration it will run with; - reads standard input."
+        "  [default: none, built-in defaults]",
+    ),
+    option(
+        "--rules",
+        is_flag=True,
+        help="Print the rules of the ClusterRole that this configuration needs, and ask nobody.",
+    ),
+)
+
+_CONNECTION = options(
+    "API server",
+    option(
+        "--kubeconfig",
+        metavar="FILE",
+        default="",
+        help="Credentials, unless the document names a file.  [default: as for run]",
+    ),
+    option("--context", metavar="NAME", default="", help="The context of the kubeconfig."),
+    option("--master", metavar="URL", default="", help="The server, instead of the kubeconfig's."),
+)
+
+_OUTPUT = options(
+    "Output", option("--debug", is_flag=True, help="Show where something went wrong.")
+)
+
+
+@click.command(cls=GroupedCommand)
+@_WHAT
+@_CONNECTION
+@_OUTPUT
+@click.pass_context
+def check(ctx: click.Context, /, **flags: Any) -> None:
+    """Check connection, API versions and permissions, and change nothing.
+
+    It asks as whom it is run, so run it with the scheduler's own credentials. Exit codes: 0 when
+    nothing is missing, 1 when something is, 2 for mistakes in flags, document or credentials.
+    """
+    ctx.meta[WITH_TRACEBACK] = flags["debug"]
+    path = flags["config"]
+    settings = RunSettings(
+        config_path=path or "",
+        config_text=None if path is None else read_text("--config", path),
+        kubeconfig=flags["kubeconfig"],
+        context=flags["context"],
+        master=flags["master"],
+    )
+    # Late, so that --help and mistakes in flags answer at once.
+    from scheduler import checkup
+
+    if flags["rules"]:
+        import yaml
+
+        rules = [each.rule for each in checkup.rules(settings)]
+        click.echo(yaml.safe_dump(rules, sort_keys=False), nl=False)
+        return
+    found = checkup.check(settings)
+    click.echo(checkup.table(found), nl=False)
+    ctx.exit(0 if checkup.passed(found) else 1)
