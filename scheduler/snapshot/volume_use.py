@@ -98,6 +98,9 @@ class RowVolumes:
         return {*self.mounted, *self.attached}
 
 
+_NO_VOLUMES: Final = RowVolumes()
+
+
 class VolumeUse:
     """Claims, disks and volumes in use, by row.
 
@@ -171,7 +174,7 @@ class VolumeUse:
     def on(self, row: int) -> RowVolumes:
         """Return the volumes of one row."""
         self.count()
-        return self._counted.get(row) or RowVolumes()
+        return self._counted.get(row, _NO_VOLUMES)
 
     def after(self, row: int, change: Change, pods: Iterable[Pod]) -> RowVolumes:
         """Return the volumes of one row after *change*, which leaves *pods* on it."""
@@ -194,7 +197,9 @@ class VolumeUse:
         """
         if not pod.storage:
             return frozenset()
-        found = {volume_of(each) for each in pod.storage}
+        found: set[UniqueVolume | None] = set()
+        if len(pod.claims) < len(pod.storage):
+            found.update(map(volume_of, pod.storage))
         for wanted in pod.claims:
             claim = self._objects.claim(wanted.namespace, wanted.name)
             if claim is None:
@@ -212,9 +217,7 @@ class VolumeUse:
     def count(self) -> None:
         """Count again what changed since somebody last asked."""
         for row in self._stale:
-            self._forget(row)
-            if row < len(self._names):
-                self._remember(row, self._volumes_on(row))
+            self._replace(row, self._volumes_on(row) if row < len(self._names) else RowVolumes())
         self._stale.clear()
 
     # What happens.
@@ -242,7 +245,7 @@ class VolumeUse:
     def remove_node(self, row: int) -> None:
         """End a row, which is without pods."""
         self._set_limits(row, self._objects.csi_node(self._names[row]), 0)
-        self._forget(row)
+        self._replace(row, RowVolumes())
         self._stale.discard(row)
 
     def move(self, source: int, target: int) -> None:
@@ -258,7 +261,7 @@ class VolumeUse:
             self._disks[use.disk][use].move(source, target)
         for tally in self._limits.values():
             tally.move(source, target)
-        self._forget(source)
+        self._replace(source, RowVolumes())
         self._stale.discard(source)
         self._stale.add(target)
 
@@ -374,26 +377,23 @@ class VolumeUse:
             if item.spec.attacher and volume is not None and volume.spec.csi is not None:
                 yield item.spec.attacher, volume.spec.csi.volume_handle
 
-    def _remember(self, row: int, volumes: RowVolumes) -> None:
-        if not volumes.mounted and not volumes.attached and not volumes.problem:
-            return
-        self._counted[row] = volumes
-        if volumes.problem:
-            self._problems[row] = volumes.problem
-        for volume in volumes.mounted:
-            _add(self._mounts, volume, row, 1)
-        for driver, _ in volumes.all:
-            _add(self._in_use, driver, row, 1)
-
-    def _forget(self, row: int) -> None:
-        volumes = self._counted.pop(row, None)
-        self._problems.pop(row, None)
-        if volumes is None:
-            return
-        for volume in volumes.mounted:
+    def _replace(self, row: int, new: RowVolumes) -> None:
+        """Let *new* be what is counted in *row*."""
+        old = self._counted.pop(row, _NO_VOLUMES)
+        if new.mounted or new.attached or new.problem:
+            self._counted[row] = new
+        for volume in old.mounted.keys() - new.mounted.keys():
             _add(self._mounts, volume, row, -1)
-        for driver, _ in volumes.all:
-            _add(self._in_use, driver, row, -1)
+        for volume in new.mounted.keys() - old.mounted.keys():
+            _add(self._mounts, volume, row, 1)
+        before, after = old.all, new.all
+        for driver, _ in before - after:
+            self._in_use[driver].add(row, -1)
+        for driver, _ in after - before:
+            self._in_use.setdefault(driver, Tally()).add(row, 1)
+        self._problems.pop(row, None)
+        if new.problem:
+            self._problems[row] = new.problem
 
     def _behind(self, claim: PersistentVolumeClaim) -> UniqueVolume | None:
         """Return the volume of *claim*: one that is there, or one that would be made."""
