@@ -311,6 +311,7 @@ class _Run:
         )
         self._stop = asyncio.Event()
         self._lost = False
+        self._reflectors: dict[str, Reflector[Any]] = {}
         self._keeper = self._lease_keeper()
         self._core = build_core(
             profiles=profiles,
@@ -420,7 +421,7 @@ class _Run:
         company = Company()
         async with asyncio.TaskGroup() as group:
             for each in self._watched:
-                reflector = Reflector(
+                reflector = self._reflectors[each.resource] = Reflector(
                     self._client,
                     each,
                     self._core.inbox.put,
@@ -466,10 +467,24 @@ class _Run:
         core, metrics = self._core, self._telemetry.metrics
         metrics.read(families.PENDING_PODS, core.queue.counts)
         metrics.read(families.INFLIGHT_EVENTS, core.queue.in_flight_counts)
+        metrics.read(families.INBOX_FACTS, self._read_inbox)
+        metrics.read(families.PENDING_AGE, self._read_pending_age)
+        metrics.read(families.WATCH_SILENCE, self._read_watch_silence)
         metrics.read(families.CACHE_SIZE, core.cache.sizes)
         metrics.read(families.GOROUTINES, lambda: {"binding": core.binding.in_flight})
         name = self._configuration.leader_election.resource_name
         metrics.read(families.LEADER, lambda: {name: int(self._may_act())})
+
+    def _read_inbox(self) -> dict[tuple[str, ...], float]:
+        return {(): len(self._core.inbox)}
+
+    def _read_pending_age(self) -> dict[tuple[str, ...], float]:
+        oldest = self._core.queue.oldest()
+        return {(): 0.0 if oldest is None else time.monotonic() - oldest}
+
+    def _read_watch_silence(self) -> dict[str, float]:
+        now = time.monotonic()
+        return {resource: now - each.heard_at for resource, each in self._reflectors.items()}
 
     def _listen_to_signals(self) -> None:
         loop = asyncio.get_running_loop()

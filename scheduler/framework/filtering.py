@@ -80,6 +80,8 @@ def ask_pre_filters(
     refused: tuple[Refused, str] | None = None
     for plugin in plugins:
         answer = ask("PreFilter", plugin.name, observer, _said_before, plugin, pod, nodes)
+        if not isinstance(answer, Skip):
+            observer.asked("PreFilter", plugin.name, 1)
         match answer:
             case None:
                 pass
@@ -142,6 +144,7 @@ def ask_filters(
         if plugin.name in skipped:
             continue
         answers = ask("Filter", plugin.name, observer, _listed, plugin, pod, nodes)
+        observer.asked("Filter", plugin.name, len(nodes))
         _take(tally, plugin.name, answers)
         if not tally.alive.any():
             break

@@ -15,6 +15,10 @@ class Observer(Protocol):
         """Enclose one plugin's turn."""
         ...
 
+    def asked(self, point: str, plugin: str, times: int) -> None:
+        """A plugin was asked: about *times* nodes, at points that are about nodes."""
+        ...
+
 
 class Silent:
     """Hears nothing."""
@@ -26,6 +30,9 @@ class Silent:
     def plugin(self, point: str, plugin: str) -> AbstractContextManager[None]:  # noqa: ARG002
         """Enclose one plugin's turn."""
         return nullcontext()
+
+    def asked(self, point: str, plugin: str, times: int) -> None:
+        """Pass over it."""
 
 
 SILENT = Silent()

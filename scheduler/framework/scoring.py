@@ -60,6 +60,7 @@ def _scores_of(
     found = ask("Score", plugin.name, observer, _raw_and_normalized, plugin, pod, nodes)
     if found is None:
         return None
+    observer.asked("Score", plugin.name, len(nodes))
     raw, normalized = found
     return PluginScores(
         plugin.name, raw, normalized, normalized * weight if weight != 1 else normalized

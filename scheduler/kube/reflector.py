@@ -188,6 +188,7 @@ class Reflector(Generic[T]):
         rng: random.Random | None = None,
     ) -> None:
         self.store: dict[Key, T] = {}
+        self.heard_at = clock()
         self._client = client
         self._watched = watched
         self._resource = watched.resource
@@ -341,6 +342,7 @@ class Reflector(Generic[T]):
 
     def _take(self, event: Event[T]) -> None:
         """Tell what happened, and remember how far we are."""
+        self.heard_at = self._clock()
         match event:
             case Change():
                 self._apply(event)
@@ -376,6 +378,7 @@ class Reflector(Generic[T]):
         if listing.staged is not None:
             await self._settle(listing.staged)
         self._version = version
+        self.heard_at = self._clock()
         self._succeed()
         self._observer.list_done(
             self._resource, len(self.store), self._clock() - listing.started_at

@@ -189,8 +189,11 @@ class BindingCycle:
     async def _bind_when_released(
         self, placement: Placement, held: "asyncio.Future[Released]"
     ) -> None:
+        began = self._clock()
         await self._nominate(placement)
         released = await held
+        result = "Error" if released.broken else "Unschedulable" if released.why else "Success"
+        self._telemetry.permit_waited(result, self._clock() - began)
         if released.why:
             fail = Failed.error if released.broken else _rejected
             failed = fail(released.why, released.plugin)

@@ -136,7 +136,9 @@ class ControlLoop:
         applied = 0
         while (message := self._inbox.take()) is not None:
             if isinstance(message, Added | Updated | Deleted | Listed):
-                self._handlers.apply(message, self._clock())
+                began = self._clock()
+                self._handlers.apply(message, began)
+                self._telemetry.applied(message, self._clock() - began)
             else:
                 message()
             applied += 1

@@ -206,6 +206,10 @@ class _Watch:
         turn = self.inner.plugin(point, plugin)
         return _Turn(self, point, plugin, turn) if plugin in self.foreign else turn
 
+    def asked(self, point: str, plugin: str, times: int) -> None:
+        """A plugin was asked: about *times* nodes, at points that are about nodes."""
+        self.inner.asked(point, plugin, times)
+
 
 class _Turn:
     """One turn of a foreign plugin, against the clock."""

@@ -7,7 +7,7 @@ object hears them all.
 
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -20,7 +20,7 @@ from scheduler.kube.event_recorder import DropReason, EventObserver, EventRecord
 from scheduler.kube.events import Event
 from scheduler.kube.lease import LeaseObserver
 from scheduler.loop.placement import Placement
-from scheduler.model.fact import ResourceName
+from scheduler.model.fact import Added, Deleted, Fact, Listed, ResourceName, Updated
 from scheduler.model.pod import Pod
 from scheduler.observe import event_names, families
 from scheduler.observe.cycle_observer import CycleObserver
@@ -33,8 +33,11 @@ log = get_logger()
 
 _RESULTS: Final[Mapping[str, str]] = {"Unschedulable": "unschedulable", "SchedulerError": "error"}
 
+_HAPPENED: Final[Mapping[type[Fact], str]] = {Added: "Add", Updated: "Update", Deleted: "Delete"}
+
 _STALL_SECONDS: Final = 1.0
 _REPEAT_SECONDS: Final = 60.0
+_EXAMPLES: Final = 5
 
 
 class Recorder:
@@ -93,6 +96,20 @@ class Telemetry(BindObserver, EventObserver, LeaseObserver):
             self._observers[profile.scheduler_name] = observer
         observer.begin_cycle()
         return observer
+
+    def applied(self, fact: Fact, seconds: float) -> None:
+        """The loop took *seconds* to take *fact* in."""
+        if isinstance(fact, Listed):
+            return
+        changed = fact.old if isinstance(fact, Deleted) else fact.new
+        where = ""
+        if isinstance(changed, Pod):
+            where = "Assigned" if changed.node_name else "Unscheduled"
+        self.metrics.event_handled(f"{where}{fact.resource}{_HAPPENED[type(fact)]}", seconds)
+
+    def permit_waited(self, result: str, seconds: float) -> None:
+        """A pod was held for *seconds* by permit plugins."""
+        self.metrics.permit_waited(result, seconds)
 
     def decided(self, seconds: float) -> None:
         """A decision took *seconds*."""
@@ -215,8 +232,12 @@ class Telemetry(BindObserver, EventObserver, LeaseObserver):
         """One pod more or less waits because *plugin* turned it away."""
         self._unschedulable[plugin, profile] += delta
 
-    def hint_run(self, plugin: str, event: str, result: str) -> None:
-        """A plugin was asked whether an event helps."""
+    def hint(self, plugin: str, event: str, ask: Callable[[], str]) -> str:
+        """Enclose a question to a plugin: whether an event helps."""
+        began = time.perf_counter()
+        result = ask()
+        self.metrics.hint_given(plugin, event, result, time.perf_counter() - began)
+        return result
 
     # Events (scheduler.kube.events).
 
@@ -260,6 +281,23 @@ class Telemetry(BindObserver, EventObserver, LeaseObserver):
     def object_malformed(self, resource: ResourceName, key: str, problem: str) -> None:
         """An object cannot be read."""
         log.warning(event_names.OBJECT_MALFORMED, resource=resource, object=key, problem=problem)
+
+    # The comparison of the cache with a fresh list (scheduler.loop.drift).
+
+    def cache_compared(self, result: str) -> None:
+        """A comparison ended: equal, drifted, or error where no list was to be had."""
+        self.metrics.cache_compared(result)
+
+    def cache_drifted(self, resource: ResourceName, kind: str, keys: Sequence[str]) -> None:
+        """The cache had objects wrong: *kind* is missing, redundant or outdated."""
+        self.metrics.cache_drifted(resource, kind, len(keys))
+        log.warning(
+            event_names.CACHE_DRIFTED,
+            resource=resource,
+            kind=kind,
+            count=len(keys),
+            examples=list(keys[:_EXAMPLES]),
+        )
 
     # Requests (scheduler.kube.client).
 

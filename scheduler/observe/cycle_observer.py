@@ -50,6 +50,10 @@ class CycleObserver:
             lambda status, seconds: self._metrics.plugin_ended(plugin, point, status, seconds)
         )
 
+    def asked(self, point: str, plugin: str, times: int) -> None:
+        """Count questions to a plugin; a node is one."""
+        self._metrics.plugin_asked(plugin, point, self._profile, times)
+
     def point_ended(self, point: str, status: str, seconds: float) -> None:
         """Record a run of an extension point that was timed elsewhere."""
         self._metrics.extension_point_ended(point, status, self._profile, seconds)

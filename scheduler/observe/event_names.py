@@ -42,6 +42,8 @@ WATCH_SYNCED: Final = "watch.synced"
 WATCH_RESTARTED: Final = "watch.restarted"
 WATCH_REFUSED: Final = "watch.refused"
 
+CACHE_DRIFTED: Final = "cache.drifted"
+
 LEASE_ACQUIRED: Final = "lease.acquired"
 LEASE_AWAITED: Final = "lease.awaited"
 LEASE_LOST: Final = "lease.lost"

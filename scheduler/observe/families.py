@@ -175,6 +175,29 @@ KUBELET_REJECTIONS: Final = _counter(
 WATCH_RESTARTS: Final = _counter(
     "py_scheduler_watch_restarts_total", "Watches begun anew.", "resource", "reason"
 )
+WATCH_SILENCE: Final = _gauge(
+    "py_scheduler_watch_silence_seconds",
+    "Time since the server last said anything in a watch; a bookmark is due every minute.",
+    "resource",
+)
+INBOX_FACTS: Final = _gauge(
+    "py_scheduler_inbox_facts", "Facts that were told and not yet applied: how far we lag."
+)
+PENDING_AGE: Final = _gauge(
+    "py_scheduler_pending_pod_age_seconds",
+    "Time for which the oldest pending pod has been ready to be scheduled; 0 without one.",
+)
+CACHE_COMPARISONS: Final = _counter(
+    "py_scheduler_cache_comparisons_total",
+    "Comparisons of the cache with a fresh list.",
+    "result",
+)
+CACHE_DRIFT: Final = _counter(
+    "py_scheduler_cache_drift_total",
+    "Objects that the cache had wrong, and that were put right.",
+    "resource",
+    "kind",
+)
 LOOP_STALL: Final = _histogram(
     "py_scheduler_loop_stall_seconds",
     "Time for which one step kept everything else waiting.",

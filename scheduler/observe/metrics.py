@@ -3,12 +3,13 @@
 Gauges are not kept up to date here: whoever owns the number is asked when somebody looks.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import Generic, TypeVar
 
 import prometheus_client
 from prometheus_client import CollectorRegistry, Counter, Histogram
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from scheduler.observe import families
@@ -60,6 +61,23 @@ class Gauges(Collector):
             yield gauge
 
 
+class Tallies(Collector):
+    """A counter that moves ten times a decision: a plain number until somebody looks."""
+
+    def __init__(self, family: Family) -> None:
+        assert family.kind == "counter", f"{family.name} is a {family.kind}"
+        self.counts: defaultdict[tuple[str, ...], int] = defaultdict(int)
+        self._family = family
+
+    def collect(self) -> Iterator[CounterMetricFamily]:
+        """Read all of them."""
+        family = self._family
+        counter = CounterMetricFamily(family.name, family.help, labels=family.labels)
+        for labels, count in list(self.counts.items()):
+            counter.add_metric(list(labels), count)
+        yield counter
+
+
 class Metrics:
     """Everything that is counted and timed, in a registry of its own."""
 
@@ -95,7 +113,7 @@ class Metrics:
         self._hint_duration = self._histograms(families.HINT_DURATION)
         self._incoming = self._counters(families.INCOMING_PODS)
         self._permit_wait = self._histograms(families.PERMIT_WAIT_DURATION)
-        self._evaluations = self._counters(families.PLUGIN_EVALUATIONS)
+        self._evaluations = self._tallies(families.PLUGIN_EVALUATIONS)
         self._requests = self._counters(families.REQUESTS)
         self._request_duration = self._histograms(families.REQUEST_DURATION)
         self._conflicts = self._counter(families.BIND_CONFLICTS)
@@ -105,6 +123,8 @@ class Metrics:
         self._stall = self._histogram(families.LOOP_STALL)
         self._dropped = self._counters(families.EVENTS_DROPPED)
         self._failures = self._counters(families.PLUGIN_FAILURES)
+        self._drift = self._counters(families.CACHE_DRIFT)
+        self._comparisons = self._counters(families.CACHE_COMPARISONS)
 
     def read(self, family: Family, reading: Reading) -> None:
         """Ask *reading* for the gauge *family* from now on, whenever somebody looks."""
@@ -166,7 +186,7 @@ class Metrics:
 
     def plugin_asked(self, plugin: str, point: str, profile: str, times: int = 1) -> None:
         """Count questions to a plugin; at Filter and Score each node is one."""
-        self._evaluations[plugin, point, profile].inc(times)
+        self._evaluations[plugin, point, profile] += times
 
     def plugin_failed(self, plugin: str, point: str) -> None:
         """Count a plugin that raised, stalled or answered in the wrong shape."""
@@ -197,6 +217,14 @@ class Metrics:
         """Record how long one step kept the others waiting."""
         self._stall.observe(seconds)
 
+    def cache_compared(self, result: str) -> None:
+        """Count a comparison with a fresh list: *result* is equal, drifted or error."""
+        self._comparisons[(result,)].inc()
+
+    def cache_drifted(self, resource: str, kind: str, count: int) -> None:
+        """Count objects that the cache had wrong: *kind* is missing, redundant or outdated."""
+        self._drift[resource, kind].inc(count)
+
     def event_dropped(self, reason: str) -> None:
         """Count an event that was not sent."""
         self._dropped[(reason,)].inc()
@@ -207,6 +235,11 @@ class Metrics:
 
     def _counters(self, family: Family) -> Children[Counter]:
         return Children(self._counter(family))
+
+    def _tallies(self, family: Family) -> defaultdict[tuple[str, ...], int]:
+        tallies = Tallies(family)
+        self.registry.register(tallies)
+        return tallies.counts
 
     def _histogram(self, family: Family) -> Histogram:
         return Histogram(

@@ -146,13 +146,15 @@ class Hints:
         return best
 
     def _agrees(self, plugin: str, hint: Hint | None, queued: QueuedPod, change: Change) -> bool:
-        try:
-            agrees = hint is None or hint(queued.pod, change)
-            result = "Queue" if agrees else "QueueSkip"
-        except Exception:  # noqa: BLE001 - a hint that cannot tell must not strand the pod
-            agrees, result = True, "Error"
-        self._observer.hint_run(plugin, change.event.label, result)
-        return agrees
+
+        def ask() -> str:
+            try:
+                agrees = hint is None or hint(queued.pod, change)
+            except Exception:  # noqa: BLE001 - a hint that cannot tell must not strand the pod
+                return "Error"
+            return "Queue" if agrees else "QueueSkip"
+
+        return self._observer.hint(plugin, change.event.label, ask) != "QueueSkip"
 
     def _find(self, event: ClusterEvent) -> Match:
         hints = {profile: _matching(rules, event) for profile, rules in self._rules.items()}

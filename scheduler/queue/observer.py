@@ -1,5 +1,6 @@
 """How the queue is measured without knowing who measures."""
 
+from collections.abc import Callable
 from typing import Final, Protocol
 
 
@@ -12,8 +13,12 @@ class QueueObserver(Protocol):
     def unschedulable_delta(self, plugin: str, profile: str, delta: int) -> None:
         """One pod more or less waits because *plugin* of *profile* turned it away."""
 
-    def hint_run(self, plugin: str, event: str, result: str) -> None:
-        """*plugin* was asked whether *event* helps; *result* is Queue, QueueSkip or Error."""
+    def hint(self, plugin: str, event: str, ask: Callable[[], str]) -> str:
+        """Enclose a question to *plugin*: whether *event* helps.
+
+        Returns what *ask* returns: Queue, QueueSkip or Error.
+        """
+        ...
 
 
 class Silent:
@@ -25,8 +30,9 @@ class Silent:
     def unschedulable_delta(self, plugin: str, profile: str, delta: int) -> None:
         """Pass over it."""
 
-    def hint_run(self, plugin: str, event: str, result: str) -> None:
-        """Pass over it."""
+    def hint(self, plugin: str, event: str, ask: Callable[[], str]) -> str:  # noqa: ARG002
+        """Ask, and no more."""
+        return ask()
 
 
 SILENT: Final = Silent()

@@ -285,6 +285,11 @@ class SchedulingQueue:
             if place is not Place.IN_FLIGHT
         }
 
+    def oldest(self) -> float | None:
+        """Return when the pod became ready that has been pending for longest; None without one."""
+        since = (queued.initial_attempt for queued in self)
+        return min((at for at in since if at is not None), default=None)
+
     def in_flight_counts(self) -> dict[str, int]:
         """Count what is kept for pods in flight: the pods themselves, and changes by label."""
         return {"PodPopped": len(self._in_flight), **self._in_flight.tally()}

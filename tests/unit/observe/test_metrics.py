@@ -1,6 +1,8 @@
 """Metrics: upstream's names, types, labels and buckets, and what each method records."""
 
 import math
+import re
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -109,6 +111,33 @@ def test_a_scrape_shows_every_family_and_the_process():
     assert "_created" not in text
 
 
+WITH_PREEMPTION = {
+    "PREEMPTION_ATTEMPTS",
+    "PREEMPTION_DURATION",
+    "PREEMPTION_VICTIMS",
+    "PREEMPTIONS",
+}
+
+
+def test_every_family_is_written_somewhere():
+    package = Path(families.__file__).parents[1]
+    metrics = package / "observe" / "metrics.py"
+    elsewhere = "".join(p.read_text() for p in package.rglob("*.py") if p != metrics)
+    methods = re.split(r"\n    def ", metrics.read_text())
+    written = set(re.findall(r"read\(\s*families\.(\w+)", elsewhere + metrics.read_text()))
+    for attribute, family in re.findall(r"self\.(_\w+) = .*families\.(\w+)\)", metrics.read_text()):
+        writers = [
+            method.partition("(")[0]
+            for method in methods
+            if f"self.{attribute}" in method and not method.startswith("_make_families")
+        ]
+        if any(f".{writer}(" in elsewhere for writer in writers):
+            written.add(family)
+    named = {name for name, value in vars(families).items() if isinstance(value, families.Family)}
+
+    assert named - written - WITH_PREEMPTION == set()
+
+
 def test_instances_share_nothing():
     one, other = Metrics(), Metrics()
 
@@ -204,6 +233,14 @@ def test_instances_share_nothing():
             {'py_scheduler_watch_restarts_total{reason="Gone",resource="pods"}': 1},
         ),
         (lambda m: m.loop_stalled(0.1), {"py_scheduler_loop_stall_seconds_sum": 0.1}),
+        (
+            lambda m: m.cache_drifted("Pod", "missing", 2),
+            {'py_scheduler_cache_drift_total{kind="missing",resource="Pod"}': 2},
+        ),
+        (
+            lambda m: m.cache_compared("equal"),
+            {'py_scheduler_cache_comparisons_total{result="equal"}': 1},
+        ),
         (
             lambda m: m.event_dropped("full"),
             {'py_scheduler_events_dropped_total{reason="full"}': 1},

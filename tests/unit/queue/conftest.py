@@ -61,8 +61,10 @@ class CountingObserver:
     def unschedulable_delta(self, plugin, profile, delta):
         self.unschedulable[plugin] += delta
 
-    def hint_run(self, plugin, event, result):
+    def hint(self, plugin, event, ask):
+        result = ask()
         self.hints[plugin, event, result] += 1
+        return result
 
 
 def by_priority(pod):

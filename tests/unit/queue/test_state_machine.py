@@ -102,8 +102,10 @@ class Counting:
     def unschedulable_delta(self, plugin, profile, delta):
         self.unschedulable[plugin] += delta
 
-    def hint_run(self, plugin, event, result):
+    def hint(self, plugin, event, ask):
+        result = ask()
         assert result != "Error"
+        return result
 
 
 class QueueConversation(RuleBasedStateMachine):
