@@ -5,6 +5,7 @@ READY := .venv/.ready
 PYTEST_ARGS ?=
 FIDELITY_ARGS ?=
 IMAGE_ARGS ?=
+SIMULATION_ARGS ?=
 
 .DEFAULT_GOAL := help
 
@@ -46,6 +47,9 @@ fidelity-live: $(READY) ## Compare with the kube-scheduler binary on a real API 
 golden: $(READY) ## Record kube-scheduler's answers anew, for the tests that need no Go
 	$(BIN)/python -m hack.fidelity --record tests/golden/plugins.jsonl
 
+simulation: $(READY) ## Ten thousand runs in bad weather; every one is drawn from its seed
+	$(BIN)/python -m hack.simulation $(SIMULATION_ARGS)
+
 measure: $(READY) ## The shape of the code: lengths of files and functions, tests to code
 	$(BIN)/python -m hack.measure
 
@@ -70,4 +74,4 @@ image: ## Build the image with the Docker engine at hand
 clean: ## Remove what make made here; binaries stay in the user's cache
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
-.PHONY: help setup demo test unit format bench fidelity fidelity-live golden measure binaries manifests constraints image clean
+.PHONY: help setup demo test unit format bench fidelity fidelity-live golden simulation measure binaries manifests constraints image clean

@@ -24,6 +24,7 @@ from scheduler.framework.profile import Profile, Weighted
 from scheduler.framework.registry import Registry
 from scheduler.kube import binding, pod_status
 from scheduler.kube.events import Event
+from scheduler.kube.requests import Requests
 from scheduler.loop.control_loop import LoopSettings
 from scheduler.loop.telemetry import Recorder, Telemetry
 from scheduler.model.fact import KubeObject, Resource
@@ -58,6 +59,7 @@ class Harness:
         plugins: Asked after the in-tree plugins, at every point that they serve.
         profiles: Profiles instead of the in-tree one.
         api: The API server, for one with weather of its own.
+        requests: Carries requests to the API server; itself unless somebody stands in between.
         listed: Whether everything is listed at the start; otherwise the scheduler waits for it.
         seed: Chooses among equal nodes, and how long retries wait.
     """
@@ -67,6 +69,7 @@ class Harness:
         *plugins: Any,
         profiles: Iterable[Profile] = (),
         api: SimulatedApi | None = None,
+        requests: Requests | None = None,
         watching: Iterable[Resource] = WATCHING,
         listed: bool = True,
         queue: QueueSettings | None = None,
@@ -81,6 +84,7 @@ class Harness:
         self.heard = Heard()
         self.metrics = Metrics()
         self.api = api or SimulatedApi(watching=resources)
+        self._requests = requests or self.api
         self._telemetry = Telemetry(self.metrics)
         self._telemetry.recorder = self.heard
         self._listed = listed
@@ -97,8 +101,8 @@ class Harness:
 
     async def __aenter__(self) -> Self:
         self.core = build_core(
-            requests=self.api,
-            binds=self.api,
+            requests=self._requests,
+            binds=self._requests,
             pace=_no_limit,
             telemetry=self._telemetry,
             clock=asyncio.get_running_loop().time,

@@ -206,13 +206,26 @@ class SimulatedApi:
         }
         for path, document in there.items():
             self._put(watch, path, document)
-        for path in watch.told.keys() - there.keys():
+        # Sorted, since the order of a set differs from process to process.
+        for path in sorted(watch.told.keys() - there.keys()):
             self._drop(watch, path, seen=False)
         self._send(watch, Listed(resource))
 
     def break_watch(self, resource: Resource) -> None:
         """Tell nothing more about *resource* until it is listed again."""
         self._watches[resource].silent = True
+
+    def delay_watch(self, resource: Resource, seconds: float) -> None:
+        """Tell nothing about *resource* for *seconds*, then everything, in order."""
+        watch = self._watches[resource]
+        watch.due = max(watch.due, asyncio.get_running_loop().time() + seconds)
+
+    def reconnect(self, deliver: Callable[[Fact], None]) -> None:
+        """Serve somebody new, who has been told nothing yet; what was on its way is lost."""
+        for resource, watch in self._watches.items():
+            watch.unsent.clear()
+            self._watches[resource] = _Watch(resource, watch.decoder)
+        self.deliver = deliver
 
     # Faults.
 
@@ -431,7 +444,11 @@ class SimulatedApi:
         watch.due = max(watch.due, loop.time() + lag)
         # Timers of one moment end in no order, so each delivers what is next.
         watch.unsent.append(fact)
-        loop.call_at(watch.due, lambda: self.deliver(watch.unsent.popleft()))
+        loop.call_at(watch.due, self._deliver_next, watch)
+
+    def _deliver_next(self, watch: _Watch) -> None:
+        if watch.unsent:  # else it was cleared: nobody is there any more
+            self.deliver(watch.unsent.popleft())
 
 
 def path_of(resource: Resource, metadata: Mapping[str, Any]) -> str:

@@ -1,0 +1,72 @@
+"""Many simulated runs, side by side: ``make simulation``.
+
+Every run is drawn from its seed alone; one that fails says how to see it again.
+"""
+
+import argparse
+import logging
+import multiprocessing
+import os
+import sys
+from collections.abc import Iterable
+from typing import Final
+
+import structlog
+
+from scheduler.testing.simulation import MOST_STEPS, Outcome, simulate
+
+_RUNS: Final = 10_000
+_TOLD: Final = 10
+_PROGRESS: Final = 1000
+
+
+def main() -> int:
+    options = _parse(sys.argv[1:])
+    if options.seed is not None:
+        return _count([_simulate((options.seed, options.steps))])
+    seeds = range(options.first, options.first + options.runs)
+    with multiprocessing.Pool(options.jobs, _be_silent) as pool:
+        work = ((seed, options.steps) for seed in seeds)
+        return _count(pool.imap_unordered(_simulate, work, chunksize=8))
+
+
+def _parse(words: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser("simulation", description=__doc__)
+    parser.add_argument("--runs", type=int, default=_RUNS)
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
+    parser.add_argument("--seed", type=int, help="run this one alone")
+    parser.add_argument("--steps", type=int, default=MOST_STEPS, help="of a run, at most")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    return parser.parse_args(words)
+
+
+def _simulate(work: tuple[int, int]) -> Outcome:
+    _be_silent()
+    seed, steps = work
+    return simulate(seed, most_steps=steps)
+
+
+def _be_silent() -> None:
+    quiet = structlog.make_filtering_bound_logger(logging.CRITICAL)
+    structlog.configure(wrapper_class=quiet)
+
+
+def _count(outcomes: Iterable[Outcome]) -> int:
+    """Print what went wrong and the totals; return the exit code."""
+    runs = steps = faults = violations = 0
+    for outcome in outcomes:
+        runs += 1
+        steps += outcome.steps
+        faults += outcome.faults
+        if outcome.violation:
+            violations += 1
+            if violations <= _TOLD:
+                print(outcome.report(), flush=True)
+        if not runs % _PROGRESS:
+            print(f"... {runs} runs, {violations} violations", flush=True)
+    print(f"simulation: {runs} runs, {steps} steps, {faults} faults, {violations} violations")
+    return 1 if violations else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

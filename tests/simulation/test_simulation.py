@@ -1,0 +1,125 @@
+"""The scheduler in bad weather, and that the simulator sees the mistakes it is there to see.
+
+The first two hundred seeds; ``make simulation`` runs ten thousand. A seed that fails is run again
+with ``python -m hack.simulation --seed N``, and it is the same run.
+"""
+
+import logging
+import re
+
+import pytest
+import structlog
+
+from scheduler.cache.cluster_cache import ClusterCache
+from scheduler.errors import Unreachable
+from scheduler.framework.decision import SetTo
+from scheduler.kube import binding
+from scheduler.kube.binding import Refused, Taken
+from scheduler.loop.binding_cycle import BindingCycle
+from scheduler.queue.in_flight import InFlight
+from scheduler.queue.scheduling_queue import SchedulingQueue
+from scheduler.testing.simulation import simulate
+
+STEPS = 100
+SEEDS_AT_ONCE = 20
+SEEDS_FOR_A_BUG = 60
+
+
+@pytest.fixture(autouse=True)
+def silence():
+    before = structlog.get_config()
+    quiet = structlog.make_filtering_bound_logger(logging.CRITICAL)
+    structlog.configure(wrapper_class=quiet)
+    yield
+    structlog.configure(**before)
+
+
+@pytest.mark.parametrize("first", range(0, 200, SEEDS_AT_ONCE))
+def test_nothing_is_lost_doubled_or_forgotten(first):
+    for seed in range(first, first + SEEDS_AT_ONCE):
+        outcome = simulate(seed, most_steps=STEPS)
+        assert not outcome.violation, outcome.report()
+
+
+def test_a_seed_is_a_run():
+    assert simulate(7, most_steps=STEPS) == simulate(7, most_steps=STEPS)
+    assert simulate(7, most_steps=STEPS).digest != simulate(8, most_steps=STEPS).digest
+
+
+# Mistakes that schedulers have made. Each is put back in one place, and must be found.
+
+
+def _caught():
+    """Return the first violation that the simulator finds."""
+    for seed in range(SEEDS_FOR_A_BUG):
+        outcome = simulate(seed)
+        if outcome.violation:
+            assert f"--seed {seed}" in outcome.report()
+            return outcome.violation
+    raise AssertionError(f"nothing was found in {SEEDS_FOR_A_BUG} runs")
+
+
+def test_finds_an_assumption_that_is_not_forgotten_when_its_binding_fails(monkeypatch):
+    monkeypatch.setattr(ClusterCache, "forget", lambda self, uid: None)
+
+    assert re.search("although it is assumed|assumed forever|so it can't be assumed", _caught())
+
+
+def test_finds_an_assumption_that_is_kept_after_a_conflict(monkeypatch):
+    ended = BindingCycle._ended
+
+    def keeps(self, placement, outcome):
+        if not isinstance(outcome, Taken):
+            ended(self, placement, outcome)
+
+    monkeypatch.setattr(BindingCycle, "_ended", keeps)
+
+    assert re.search("assumed forever|would go to", _caught())
+
+
+def test_finds_a_lost_answer_that_is_taken_for_a_failure(monkeypatch):
+    judge = binding._Binding.judge_failure
+
+    def gives_up(self, error):
+        return Refused(str(error)) if isinstance(error, Unreachable) else judge(self, error)
+
+    monkeypatch.setattr(binding._Binding, "judge_failure", gives_up)
+
+    assert re.search("over-commits|posted to .* before and is there", _caught())
+
+
+def test_finds_an_event_that_is_dropped_while_a_pod_is_in_flight(monkeypatch):
+    monkeypatch.setattr(InFlight, "record", lambda self, change: None)
+
+    assert re.search("would go to", _caught())
+
+
+def test_finds_a_nomination_that_outlives_its_pod(monkeypatch):
+    delete = SchedulingQueue.delete
+
+    def keeps_nomination(self, pod):
+        node = self.nominator.node_of(pod.uid)
+        delete(self, pod)
+        if node:
+            self.nominator.add(pod, SetTo(node))
+
+    monkeypatch.setattr(SchedulingQueue, "delete", keeps_nomination)
+
+    assert re.search("is nominated to .* although it is gone", _caught())
+
+
+def test_finds_an_assumed_pod_whose_end_is_not_noticed(monkeypatch):
+    monkeypatch.setattr(BindingCycle, "condemned", lambda self, pod: None)
+
+    assert re.search("assumed forever", _caught())
+
+
+def test_finds_a_binding_without_the_uid(monkeypatch):
+    body = binding.binding_body
+
+    def forgets_uid(pod, node, annotations=binding.NO_ANNOTATIONS):
+        return body(pod, node, annotations).replace(f',"uid":"{pod.uid}"'.encode(), b"")
+
+    monkeypatch.setattr(binding, "binding_body", forgets_uid)
+
+    assert re.search("which nobody decided", _caught())
