@@ -59,9 +59,9 @@ class Witness:
 
     def posting(self, key: str, uid: PodUid, name: str) -> None:
         """Judge a binding that is about to be posted, for the pod *key*, to the node *name*."""
-        pod = self.pods.get(uid) or self._of_key(key)
+        pod = self.pods.get(uid) if uid else self._of_key(key)
         if pod is None:
-            return  # its deletion was told between decision and request
+            return  # its end was told between decision and request
         self.decided.add((pod.uid, name))
         if pod.node_name:
             return  # somebody was faster, and the server says so
