@@ -34,6 +34,7 @@ from scheduler.kube.requests import Requests
 from scheduler.kube.watched import Watched, watched_for
 from scheduler.loop.binding_cycle import BindingCycle
 from scheduler.loop.control_loop import Asker, ControlLoop, LoopSettings, nobody_to_ask
+from scheduler.loop.evictions import EvictionGate, Evictions
 from scheduler.loop.fact_handlers import FactHandlers
 from scheduler.loop.failures import Failed, Failures
 from scheduler.loop.inbox import Inbox
@@ -109,6 +110,7 @@ class Core:
     queue: SchedulingQueue
     inbox: Inbox
     binding: BindingCycle
+    evictions: Evictions
     status: StatusWriter
     care: PluginCare
 
@@ -138,12 +140,11 @@ def build_core(
     first = next(iter(profiles.values()))
     care = PluginCare(profiles, foreign, telemetry, timer)
     cache, inbox = ClusterCache(), Inbox()
+    gate = EvictionGate(lambda pod: evictions.holds_back(pod))  # noqa: PLW0108 - made below
+    beside = (gate, ExtenderVerdicts()) if extenders else (gate,)
     queue = SchedulingQueue(
         {
-            name: care.rules(
-                profile,
-                rules_for((*profile.plugins, *([ExtenderVerdicts()] if extenders else ()))),
-            )
+            name: care.rules(profile, rules_for((*profile.plugins, *beside)))
             for name, profile in profiles.items()
         },
         _careful_sort_key(first, care, telemetry),
@@ -171,12 +172,25 @@ def build_core(
         clock=clock,
         extenders=extenders,
         ask=ask,
+        left=lambda pod: evictions.left(pod),  # noqa: PLW0108 - made below
+    )
+    evictions = Evictions(
+        cache=cache,
+        queue=queue,
+        inbox=inbox,
+        requests=requests,
+        binding=binding,
+        status=status,
+        telemetry=telemetry,
+        clock=clock,
+        wall=_wall,
     )
     handlers = FactHandlers(
         cache,
         queue,
         frozenset(profiles),
         telemetry,
+        evictions=evictions,
         condemned=binding.condemned,
         unreadable=lambda pod: failures.report(pod, _unreadable(pod)),
     )
@@ -188,6 +202,7 @@ def build_core(
         handlers=handlers,
         binding=binding,
         failures=failures,
+        evictions=evictions,
         telemetry=telemetry,
         awaited=tuple(awaited),
         may_act=may_act,
@@ -196,7 +211,7 @@ def build_core(
         extenders=extenders,
         ask=ask,
     )
-    return Core(loop, cache, queue, inbox, binding, status, care)
+    return Core(loop, cache, queue, inbox, binding, evictions, status, care)
 
 
 def _careful_sort_key(
@@ -471,7 +486,7 @@ class _Run:
         metrics.read(families.PENDING_AGE, self._read_pending_age)
         metrics.read(families.WATCH_SILENCE, self._read_watch_silence)
         metrics.read(families.CACHE_SIZE, core.cache.sizes)
-        metrics.read(families.GOROUTINES, lambda: {"binding": core.binding.in_flight})
+        metrics.read(families.GOROUTINES, self._count_tasks)
         name = self._configuration.leader_election.resource_name
         metrics.read(families.LEADER, lambda: {name: int(self._may_act())})
 
@@ -485,6 +500,10 @@ class _Run:
     def _read_watch_silence(self) -> dict[str, float]:
         now = time.monotonic()
         return {resource: now - each.heard_at for resource, each in self._reflectors.items()}
+
+    def _count_tasks(self) -> dict[str, float]:
+        core = self._core
+        return {"binding": core.binding.in_flight, "DefaultPreemption": core.evictions.in_flight}
 
     def _listen_to_signals(self) -> None:
         loop = asyncio.get_running_loop()

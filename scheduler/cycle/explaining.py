@@ -57,7 +57,7 @@ def explain(attempt: Attempt, decide: Callable[[Attempt], Decision] = decide) ->
     if not len(nodes):
         return Explanation(decision)
     objections = ask_everyone(
-        attempt.profile, attempt.pod, nodes, nominated_rows(attempt), attempt.observer
+        attempt.profile, attempt.pod, nodes, nominated_rows(attempt, nodes), attempt.observer
     )
     feasible = objections.feasible.nonzero()[0]
     failed = dict(objections.failed)

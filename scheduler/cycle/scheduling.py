@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from scheduler.config.document import Extender
-from scheduler.cycle.ties import mix, pick
+from scheduler.cycle.ties import pick
 from scheduler.errors import PluginError
 from scheduler.framework.asking import ask
 from scheduler.framework.decision import (
@@ -22,7 +22,7 @@ from scheduler.framework.decision import (
     Preempt,
     Retry,
 )
-from scheduler.framework.diagnosis import Diagnosis
+from scheduler.framework.diagnosis import Diagnosis, Filtered
 from scheduler.framework.extending import (
     EXTENDER,
     Answer,
@@ -37,12 +37,11 @@ from scheduler.framework.extending import (
     read_scores,
 )
 from scheduler.framework.filtering import (
-    Filtered,
     Narrowed,
-    ask_filters,
     ask_pre_filters,
     diagnose,
     filter_nodes,
+    judge_nodes,
     narrow,
 )
 from scheduler.framework.observer import SILENT, Observer
@@ -50,6 +49,7 @@ from scheduler.framework.profile import Profile
 from scheduler.framework.rejection import Proposal, Refusal, Scores
 from scheduler.framework.scoring import score_nodes
 from scheduler.model.pod import Pod
+from scheduler.snapshot.mixing import mix
 from scheduler.snapshot.node_table import NodeTable
 
 NO_NODES: Final = "no nodes available to schedule pods"
@@ -104,7 +104,7 @@ def _schedule(attempt: Attempt) -> Cycle:
     narrowed = _narrow(attempt)
     if narrowed.refused is not None:
         return (yield from _make_room(attempt, narrowed, None))
-    nominated = nominated_rows(attempt)
+    nominated = nominated_rows(attempt, attempt.nodes)
     row = yield from _nominee(attempt, narrowed, nominated)
     if row is not None:
         return _bind_to(attempt, row)
@@ -125,11 +125,11 @@ def _narrow(attempt: Attempt) -> Narrowed:
         )
 
 
-def nominated_rows(attempt: Attempt) -> dict[int, Sequence[Pod]]:
+def nominated_rows(attempt: Attempt, nodes: NodeTable) -> dict[int, Sequence[Pod]]:
     """Return the pods that must be counted on, by row: nominated, as important, and not the pod."""
     rows: dict[int, Sequence[Pod]] = {}
     for name, pods in attempt.nominated.items():
-        row = attempt.nodes.row_of(name)
+        row = nodes.row_of(name)
         counted = [
             pod
             for pod in pods
@@ -269,10 +269,9 @@ def _make_room(attempt: Attempt, narrowed: Narrowed, filtered: Filtered | None) 
 def _ask_post_filters(
     attempt: Attempt, narrowed: Narrowed, diagnosis: Diagnosis
 ) -> Iterator[Proposal | Refusal]:
-    def filters(pod: Pod, nodes: NodeTable) -> Diagnosis:
-        asked = Narrowed(skipped=narrowed.skipped)
-        found = ask_filters(attempt.profile.filter, asked.skipped, pod, nodes, attempt.observer)
-        return diagnose(nodes, asked, found)
+    def filters(pod: Pod, nodes: NodeTable) -> Filtered:
+        nominated = nominated_rows(attempt, nodes)
+        return judge_nodes(attempt.profile, narrowed.skipped, pod, nodes, nominated, SILENT)
 
     with attempt.observer.extension_point("PostFilter"):
         for plugin in attempt.profile.post_filter:

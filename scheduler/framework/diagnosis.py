@@ -9,8 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
-from scheduler.framework.rejection import NodeMask
+from scheduler.framework.rejection import Failure, NodeMask
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -21,6 +22,27 @@ class Verdict:
     reason: str
     nodes: NodeMask
     resolvable: NodeMask
+
+    def among(self, rows: NDArray[np.intp], size: int) -> "Verdict":
+        """Carry a verdict about some *rows* over to the table of *size* they were taken from."""
+        nodes, resolvable = np.zeros((2, size), dtype=np.bool_)
+        nodes[rows], resolvable[rows] = self.nodes, self.resolvable
+        return Verdict(self.plugin, self.reason, nodes, resolvable)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Filtered:
+    """What the filters said about every row of a table.
+
+    Args:
+        feasible: Rows that can take the pod.
+        verdicts: What stands against the others, in the order of the plugins.
+        failures: Rows that nobody refused and some plugin could not judge, with its name.
+    """
+
+    feasible: NodeMask
+    verdicts: tuple[Verdict, ...]
+    failures: tuple[tuple[str, Failure], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -18,8 +18,7 @@ import numpy as np
 
 from scheduler.config.document import Extender
 from scheduler.errors import SchedulerError
-from scheduler.framework.diagnosis import Verdict
-from scheduler.framework.filtering import Filtered
+from scheduler.framework.diagnosis import Filtered, Verdict
 from scheduler.framework.rejection import MAX_NODE_SCORE, NodeMask, Scores
 from scheduler.model.pod import Pod
 from scheduler.snapshot.node_table import NodeTable

@@ -8,15 +8,15 @@ Source: ``pkg/scheduler/schedule_one.go`` (findNodesThatFitPod) and
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from scheduler.errors import PluginError
 from scheduler.framework.asking import ask
-from scheduler.framework.diagnosis import Diagnosis, Verdict
+from scheduler.framework.diagnosis import Diagnosis, Filtered, Verdict
 from scheduler.framework.observer import Observer
-from scheduler.framework.plugin import FilterPlugin, PreFilterPlugin
+from scheduler.framework.plugin import FilterPlugin, PreFilterPlugin, judges_worlds
 from scheduler.framework.profile import Profile
 from scheduler.framework.rejection import (
     Failure,
@@ -56,14 +56,7 @@ class _Tally:
 
     alive: NodeMask
     verdicts: list[Verdict] = field(default_factory=list)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Filtered:
-    """The outcome: which rows can take the pod, and what stands against the others."""
-
-    feasible: NodeMask
-    verdicts: tuple[Verdict, ...]
+    failures: list[tuple[str, Failure]] = field(default_factory=list)
 
 
 def ask_pre_filters(
@@ -137,18 +130,43 @@ def ask_filters(
     Raises:
         PluginError: If one fails, or could not judge a row that no other refused.
     """
+    return _without_failures(judge_rows(plugins, skipped, pod, nodes, observer))
+
+
+def judge_rows(
+    plugins: Iterable[FilterPlugin],
+    skipped: frozenset[str],
+    pod: Pod,
+    nodes: NodeTable,
+    observer: Observer,
+) -> Filtered:
+    """Ask every filter about every row of *nodes*, and note what could not be judged.
+
+    Raises:
+        PluginError: If one fails.
+    """
     tally = _Tally(np.ones(len(nodes), dtype=np.bool_))
     for row, why in nodes.closed.items():
         _refuse(tally, "", why, _one(row, len(nodes)), resolvable=False)
     for plugin in plugins:
         if plugin.name in skipped:
             continue
-        answers = ask("Filter", plugin.name, observer, _listed, plugin, pod, nodes)
-        observer.asked("Filter", plugin.name, len(nodes))
+        if nodes.is_what_if and not judges_worlds(plugin):
+            answers = _ask_world_by_world(plugin, pod, nodes, tally.alive, observer)
+        else:
+            answers = _ask_about(plugin, pod, nodes, observer)
         _take(tally, plugin.name, answers)
         if not tally.alive.any():
             break
-    return Filtered(tally.alive, tuple(tally.verdicts))
+    return Filtered(tally.alive, tuple(tally.verdicts), tuple(tally.failures))
+
+
+def _ask_about(
+    plugin: FilterPlugin, pod: Pod, nodes: NodeTable, observer: Observer
+) -> list[Rejection | Failure]:
+    answers = ask("Filter", plugin.name, observer, _listed, plugin, pod, nodes)
+    observer.asked("Filter", plugin.name, len(nodes))
+    return answers
 
 
 def _listed(plugin: FilterPlugin, pod: Pod, nodes: NodeTable) -> list[Rejection | Failure]:
@@ -156,6 +174,32 @@ def _listed(plugin: FilterPlugin, pod: Pod, nodes: NodeTable) -> list[Rejection 
     answers = list(plugin.filter(pod, nodes))
     for answer in answers:
         _check(plugin.name, answer, len(nodes))
+    return answers
+
+
+def _ask_world_by_world(
+    plugin: FilterPlugin, pod: Pod, nodes: NodeTable, alive: NodeMask, observer: Observer
+) -> list[Rejection | Failure]:
+    """Ask a filter that may look beyond a row: it is shown one world at a time, and all of it."""
+    changed = nodes.changed
+    answers: list[Rejection | Failure] = []
+    if (alive & ~changed).any():
+        answers += (
+            replace(answer, nodes=answer.nodes & ~changed)
+            for answer in _ask_about(plugin, pod, nodes.unchanged, observer)
+        )
+    for row in (alive & changed).nonzero()[0].tolist():
+        world = nodes.world_of(row)
+        there = world.row_of(nodes.names[row])
+        mask = _one(row, len(nodes))
+        for answer in _ask_about(plugin, pod, world, observer):
+            if not answer.nodes[there]:
+                continue
+            if isinstance(answer, Failure):
+                answers.append(Failure(mask, answer.text))
+            else:
+                resolvable = np.broadcast_to(answer.resolvable, len(world))[there]
+                answers.append(Rejection(mask, answer.reason, bool(resolvable)))
     return answers
 
 
@@ -172,8 +216,10 @@ def _take(tally: _Tally, plugin: str, answers: Sequence[Rejection | Failure]) ->
         else:
             _refuse(tally, plugin, answer.reason, blamed, answer.resolvable)
     for failure in failures:
-        if (failure.nodes & tally.alive).any():
-            raise PluginError(plugin, f"failed in Filter: {failure.text}")
+        unjudged = failure.nodes & tally.alive
+        if unjudged.any():
+            tally.failures.append((plugin, Failure(unjudged, failure.text)))
+            tally.alive &= ~unjudged
 
 
 def _refuse(
@@ -205,6 +251,12 @@ def _check(plugin: str, answer: object, rows: int) -> None:
         )
 
 
+def _without_failures(filtered: Filtered) -> Filtered:
+    for plugin, failure in filtered.failures:
+        raise PluginError(plugin, f"failed in Filter: {failure.text}")
+    return filtered
+
+
 def filter_nodes(
     profile: Profile,
     narrowed: Narrowed,
@@ -215,37 +267,39 @@ def filter_nodes(
 ) -> Filtered:
     """Judge every row, with pods nominated to rows of *nodes* both present and absent.
 
-    A row with nominated pods must take the pod in both worlds: the nominated pods may arrive, and
-    they may not; resources can fail one way while affinity fails the other.
+    Raises:
+        PluginError: If a plugin fails, or could not judge a row that no other refused.
     """
     if narrowed.only is not None:
         return _judge_only(profile, narrowed, pod, nodes, nominated, observer)
     with observer.extension_point("Filter"):
-        if not nominated:
-            return ask_filters(profile.filter, narrowed.skipped, pod, nodes, observer)
-        crowded = nodes.each(adding=nominated)
-        first = ask_filters(profile.filter, narrowed.skipped, pod, crowded, observer)
-        return _second_pass(profile, narrowed, pod, nodes, nominated, first, observer)
+        return _without_failures(
+            judge_nodes(profile, narrowed.skipped, pod, nodes, nominated, observer)
+        )
 
 
-def _second_pass(
+def judge_nodes(
     profile: Profile,
-    narrowed: Narrowed,
+    skipped: frozenset[str],
     pod: Pod,
     nodes: NodeTable,
     nominated: Mapping[int, Sequence[Pod]],
-    first: Filtered,
     observer: Observer,
 ) -> Filtered:
-    """Ask again, without the nominated pods, about rows that passed with them."""
+    """Judge every row, as `filter_nodes` does, and note what could not be judged.
+
+    A row with nominated pods must take the pod in both worlds: the nominated pods may arrive, and
+    they may not; resources can fail one way while affinity fails the other.
+    """
+    if not nominated:
+        return judge_rows(profile.filter, skipped, pod, nodes, observer)
+    crowded = nodes.each(adding=nominated)
+    first = judge_rows(profile.filter, skipped, pod, crowded, observer)
     rows = np.array([row for row in nominated if first.feasible[row]], dtype=np.intp)
     if not len(rows):
         return first
-    again = ask_filters(profile.filter, narrowed.skipped, pod, nodes.select(rows), observer)
-    feasible = first.feasible.copy()
-    feasible[rows] = again.feasible
-    spread = tuple(_spread(verdict, rows, len(nodes)) for verdict in again.verdicts)
-    return Filtered(feasible, first.verdicts + spread)
+    again = judge_rows(profile.filter, skipped, pod, nodes.select(rows), observer)
+    return narrow(first, again, rows)
 
 
 def _judge_only(
@@ -272,24 +326,21 @@ def _judge_only(
     )
     feasible = np.zeros(len(nodes), dtype=np.bool_)
     feasible[rows] = inner.feasible
-    return Filtered(
-        feasible, tuple(_spread(verdict, rows, len(nodes)) for verdict in inner.verdicts)
-    )
-
-
-def _spread(verdict: Verdict, rows: "np.typing.NDArray[np.intp]", size: int) -> Verdict:
-    """Carry a verdict about some *rows* over to the table of *size* they were taken from."""
-    nodes, resolvable = np.zeros(size, dtype=np.bool_), np.zeros(size, dtype=np.bool_)
-    nodes[rows], resolvable[rows] = verdict.nodes, verdict.resolvable
-    return Verdict(verdict.plugin, verdict.reason, nodes, resolvable)
+    said = tuple(verdict.among(rows, len(nodes)) for verdict in inner.verdicts)
+    return Filtered(feasible, said)
 
 
 def narrow(filtered: Filtered, further: Filtered, rows: "np.typing.NDArray[np.intp]") -> Filtered:
     """Return *filtered* with what was said *further* about its feasible *rows*."""
     feasible = filtered.feasible.copy()
     feasible[rows] = further.feasible
-    said = tuple(_spread(verdict, rows, len(feasible)) for verdict in further.verdicts)
-    return Filtered(feasible, filtered.verdicts + said)
+    said = tuple(verdict.among(rows, len(feasible)) for verdict in further.verdicts)
+    failed = []
+    for plugin, failure in further.failures:
+        mask = np.zeros(len(feasible), dtype=np.bool_)
+        mask[rows] = failure.nodes
+        failed.append((plugin, Failure(mask, failure.text)))
+    return Filtered(feasible, filtered.verdicts + said, filtered.failures + tuple(failed))
 
 
 def diagnose(nodes: NodeTable, narrowed: Narrowed, filtered: Filtered | None) -> Diagnosis:

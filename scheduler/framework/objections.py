@@ -10,9 +10,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from scheduler.errors import PluginError
-from scheduler.framework.diagnosis import Verdict
+from scheduler.framework.diagnosis import Filtered, Verdict
 from scheduler.framework.filtering import (
-    Filtered,
     Narrowed,
     ask_pre_filters,
     filter_nodes,

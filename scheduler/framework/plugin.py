@@ -19,17 +19,19 @@ The points, in the order in which a pod meets them:
 =================  ==============================================================================
 
 Optional attributes: ``node_local = True`` promises that a row's verdict and raw score depend on
-that row, the pod and the plugin's arguments alone; ``requeue_on`` names the events that could help
-a pod which the plugin rejected; ``needs`` names what has to be read beyond the usual;
-``patches`` names, in the same words, what the effects of ``pre_bind`` patch; ``normalize`` says how
-raw scores become 0 to 100.
+that row, the pod and the plugin's arguments alone; ``each_world = True`` promises that in a
+what-if table (``NodeTable.each``) a filter judges every row by that row's own world, as
+``node_local`` does too: filters that promise neither are shown one world after the other.
+``requeue_on`` names the events that could help a pod which the plugin rejected; ``needs`` names
+what has to be read beyond the usual; ``patches`` names, in the same words, what the effects of
+``pre_bind`` patch; ``normalize`` says how raw scores become 0 to 100.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
 from scheduler.framework.cluster_event import Requeue
-from scheduler.framework.diagnosis import Diagnosis
+from scheduler.framework.diagnosis import Diagnosis, Filtered
 from scheduler.framework.effects import Assume, Effect
 from scheduler.framework.rejection import (
     Failure,
@@ -107,8 +109,13 @@ class PostFilterPlugin(Plugin, Protocol):
         ...
 
 
-FilterQuestion = Callable[[Pod, NodeTable], Diagnosis]
-"""Runs the profile's filters over a table, a what-if table mostly."""
+FilterQuestion = Callable[[Pod, NodeTable], Filtered]
+"""Asks the profile's filters about a table, a what-if table mostly.
+
+Pods that are nominated to a row's node, and as important as the pod, are taken to be there: the row
+must be able to take the pod with them and without. What a filter cannot judge comes back as a
+failure.
+"""
 
 
 @runtime_checkable
@@ -161,6 +168,11 @@ class PreBindPlugin(Plugin, Protocol):
 def requeue_of(plugin: Plugin) -> Sequence[Requeue] | None:
     """Return what may help pods rejected by *plugin*; None where it does not say (anything may)."""
     return getattr(plugin, "requeue_on", None)
+
+
+def judges_worlds(plugin: Plugin) -> bool:
+    """Tell whether *plugin* judges every row of a what-if table by the row's own world."""
+    return bool(getattr(plugin, "node_local", False) or getattr(plugin, "each_world", False))
 
 
 def needs_of(plugin: Plugin) -> frozenset[str]:

@@ -2,10 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
+
+from scheduler.model.pod import Pod
 
 NodeMask = NDArray[np.bool_]
 """One truth value a row."""
@@ -99,10 +101,14 @@ PermitAnswer = Allow | Wait | Reject
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One way to make room: evict *victims* from *node*."""
+    """One way to make room: evict *victims*, the most important first, from *node*.
+
+    Args:
+        pdb_violations: How many of the victims a disruption budget protects.
+    """
 
     node: str
-    victims: Sequence[Any]
+    victims: Sequence[Pod]
     pdb_violations: int = 0
 
 

@@ -101,15 +101,19 @@ def failed_scheduling(pod: Pod, message: str) -> Event:
     )
 
 
-def preempted(victim: Pod, preemptor: Pod, node: str) -> Event:
-    """Tell *victim* that it makes room on *node* for *preemptor*."""
+def preempted(victim: Pod, preemptor: Pod, node: str, *, in_memory: bool = False) -> Event:
+    """Tell *victim* that it makes room on *node* for *preemptor*.
+
+    One that was not bound yet is not evicted: its place is taken back *in memory*.
+    """
+    where = " (in kube-scheduler memory)." if in_memory else ""
     return Event(
         regarding=pod_reference(victim),
         controller=preemptor.spec.scheduler_name,
         type=EventType.NORMAL,
         reason="Preempted",
         action="Preempting",
-        note=f"Preempted by pod {preemptor.uid} on node {node}",
+        note=f"Preempted by pod {preemptor.uid} on node {node}{where}",
         related=pod_reference(preemptor),
         repeats=False,
     )

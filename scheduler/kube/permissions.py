@@ -107,9 +107,7 @@ def _on(
 def _writes(profiles: Collection[Profile]) -> Iterable[Permission]:
     yield Permission("", "v1", "pods", ("get",), "A binding whose answer was lost is read back.")
     yield Permission("", "v1", "pods/binding", ("create",), "A decision is carried out.")
-    yield Permission(
-        "", "v1", "pods/status", ("patch",), "The condition PodScheduled and the nominated node."
-    )
+    yield Permission("", "v1", "pods/status", ("patch",), "Conditions, and the nominated node.")
     for resource, names in _by_resource(profiles, patches_of).items():
         why = f"Patched by {', '.join(names)}."
         yield _on(resource_for(resource), ("patch",), why)

@@ -1,4 +1,4 @@
-"""Pod status: the PodScheduled condition and the nominated node, written as patches.
+"""Pod status: why a pod is not scheduled, where it is nominated, that it has to go; as patches.
 
 The patch is a strategic merge of ``status`` alone, in which conditions merge by their type. It
 names the pod's UID as well, which kube-scheduler's does not: a pod that was deleted and created
@@ -19,7 +19,7 @@ from scheduler.errors import ApiError, Conflict, NotFound, Rejected, Throttled, 
 from scheduler.framework.decision import Clear, Keep, NominationOrder, SetTo
 from scheduler.kube.requests import STRATEGIC_MERGE_PATCH, Requests
 from scheduler.model.meta import Condition, Struct
-from scheduler.model.pod import Pod
+from scheduler.model.pod import DISRUPTION_TARGET, PREEMPTION_BY_SCHEDULER, Pod
 
 POD_SCHEDULED: Final = "PodScheduled"
 
@@ -34,8 +34,18 @@ class _ScheduledCondition(Struct, frozen=True):
     type: Literal["PodScheduled"] = "PodScheduled"
 
 
+class _TargetCondition(Struct, frozen=True):
+    message: str
+    last_transition_time: str
+    observed_generation: int | UnsetType = UNSET
+    last_probe_time: None = None
+    reason: str = PREEMPTION_BY_SCHEDULER
+    status: Literal["True"] = "True"
+    type: str = DISRUPTION_TARGET
+
+
 class _Status(Struct, frozen=True):
-    conditions: tuple[_ScheduledCondition, ...] | UnsetType = UNSET
+    conditions: tuple[_ScheduledCondition | _TargetCondition, ...] | UnsetType = UNSET
     nominated_node_name: str | UnsetType | None = UNSET
 
 
@@ -79,6 +89,28 @@ def nomination_patch(pod: Pod, order: NominationOrder) -> bytes | None:
     """Return the patch that carries out *order* and nothing else, or None where nothing changes."""
     nomination = nomination_change(pod, order)
     return None if nomination is UNSET else _patch(pod, _Status(nominated_node_name=nomination))
+
+
+def withdrawal_patch(pod: Pod) -> bytes:
+    """Return the patch that takes the nomination of *pod* away, whatever is on its way."""
+    return _patch(pod, _Status(nominated_node_name=None))
+
+
+def target_patch(victim: Pod, scheduler_name: str, now: str) -> bytes | None:
+    """Return the patch that tells *victim* that it has to go; None where it says so already."""
+    message = f"{scheduler_name}: preempting to accommodate a higher priority pod"
+    existing = victim.condition(DISRUPTION_TARGET)
+    since = now
+    if existing is not None and existing.status == "True":
+        if (existing.reason, existing.message) == (PREEMPTION_BY_SCHEDULER, message):
+            return None
+        since = existing.last_transition_time or now
+    condition = _TargetCondition(
+        message=message,
+        last_transition_time=since,
+        observed_generation=victim.metadata.generation or UNSET,
+    )
+    return _patch(victim, _Status(conditions=(condition,)))
 
 
 def nomination_change(pod: Pod, order: NominationOrder) -> str | UnsetType | None:
@@ -154,16 +186,21 @@ DEFAULT_PACING: Final = PatchPacing()
 async def patch_status(
     requests: Requests, pod: Pod, patch: bytes, *, pacing: PatchPacing = DEFAULT_PACING
 ) -> PatchOutcome:
-    """Write *patch* to the status of *pod*; a failure is a value.
-
-    Repeated after a lost answer too: the patch says the same however often it is applied. A 429 is
-    waited out, within *throttled_seconds_maximum* in all, and is no failed attempt.
-    """
+    """Write *patch* to the status of *pod*; a failure is a value."""
     path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/status"
+    return await persist(lambda: requests.patch(path, patch, STRATEGIC_MERGE_PATCH), pacing)
+
+
+async def persist(request: Callable[[], Awaitable[object]], pacing: PatchPacing) -> PatchOutcome:
+    """Make *request* until it is answered for good; a failure is a value.
+
+    Repeated after a lost answer too: it must say the same however often it is made. A 429 is waited
+    out, within *throttled_seconds_maximum* in all, and is no failed attempt.
+    """
     failures, throttled_seconds = 0, 0.0
     while True:
         try:
-            await requests.patch(path, patch, STRATEGIC_MERGE_PATCH)
+            await request()
         except Throttled as error:
             seconds = error.retry_after_seconds
             throttled_seconds += seconds

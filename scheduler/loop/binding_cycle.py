@@ -51,6 +51,7 @@ class BindingCycle:
         clock: Monotonic seconds.
         extenders: Of which one may bind in our place.
         ask: Puts a question to an extender.
+        left: Called with an assumed pod that lost its place again.
     """
 
     def __init__(
@@ -67,6 +68,7 @@ class BindingCycle:
         clock: Callable[[], float],
         extenders: Sequence[Extender],
         ask: Callable[[Ask], Awaitable[Answer]],
+        left: Callable[[Pod], None],
     ) -> None:
         self._extenders = extenders
         self._ask = ask
@@ -79,8 +81,10 @@ class BindingCycle:
         self._telemetry = telemetry
         self._care = care
         self._clock = clock
+        self._left = left
         self._tasks: set[asyncio.Task[None]] = set()
         self.held = HeldPods(self._ask_permit, cache.view)
+        self._unposted: dict[str, Placement] = {}
 
     @property
     def in_flight(self) -> int:
@@ -121,6 +125,20 @@ class BindingCycle:
         placed = self._cache.forget(pod.uid)
         if placed is not None:
             self._note_freed(placed)
+
+    def call_off(self, pod: Pod) -> bool:
+        """Keep *pod*, which must make room, from being bound; False where it is too late for that.
+
+        It goes back into the queue and is not lost, as it would be if it were deleted.
+        """
+        if self.held.call_off(pod.uid, "preempted"):
+            return True
+        placement = self._unposted.get(pod.uid)
+        if placement is None:
+            return False
+        placement.called_off = "preempted by DefaultPreemption"
+        self.held.give_up(pod.uid, placement.called_off)
+        return True
 
     # In the loop, before the task.
 
@@ -204,6 +222,7 @@ class BindingCycle:
 
     async def _bind(self, placement: Placement, *, has_waited: bool = False) -> None:
         before = self._clock()
+        self._unposted[placement.pod.uid] = placement
         try:
             if not has_waited:
                 await self._nominate(placement)
@@ -212,7 +231,10 @@ class BindingCycle:
                 await self._pace()
                 if has_waited or self._clock() - before > _WAITED_SECONDS:
                     failed = self._no_longer_fits(placement)
+            if placement.called_off:
+                failed = Failed.error(placement.called_off)
             if failed is None:
+                del self._unposted[placement.pod.uid]
                 outcome = await self._post(placement)
                 if not isinstance(outcome, Bound):
                     await self._take_back(placement)
@@ -222,6 +244,8 @@ class BindingCycle:
             failed = Failed.error(str(error))
         except PluginError as bug:
             failed = Failed.error(str(bug), bug.plugin)
+        finally:
+            self._unposted.pop(placement.pod.uid, None)
         await self._take_back(placement)
         ended = failed
         self._inbox.put(lambda: self._undo(placement, ended))
@@ -266,7 +290,7 @@ class BindingCycle:
         """Perform what the pre-bind plugins ask for; None once the pod may be bound."""
         for plugin in placement.profile.pre_bind:
             for effect in self._effects(plugin, placement):
-                why = await self._perform(placement, effect)
+                why = placement.called_off or await self._perform(placement, effect)
                 if why:
                     return Failed.error(
                         f'running PreBind plugin "{plugin.name}": {why}', plugin.name
@@ -372,6 +396,7 @@ class BindingCycle:
             self._clock(),
             only=None if but is None else lambda pod: pod.uid != but.uid,
         )
+        self._left(placed)
 
     # Asking.
 

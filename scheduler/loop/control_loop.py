@@ -12,6 +12,7 @@ from scheduler.framework.decision import Bind, Decision, Park, Preempt, Retry
 from scheduler.framework.extending import Answer, Ask, Questions, Unanswered
 from scheduler.framework.profile import Profile
 from scheduler.loop.binding_cycle import BindingCycle
+from scheduler.loop.evictions import Evictions
 from scheduler.loop.fact_handlers import FactHandlers
 from scheduler.loop.failures import Failed, Failures
 from scheduler.loop.inbox import Inbox
@@ -74,6 +75,7 @@ class ControlLoop:
         handlers: FactHandlers,
         binding: BindingCycle,
         failures: Failures,
+        evictions: Evictions,
         telemetry: Telemetry,
         awaited: Collection[ResourceName],
         may_act: Callable[[], bool],
@@ -89,6 +91,7 @@ class ControlLoop:
         self._handlers = handlers
         self._binding = binding
         self._failures = failures
+        self._evictions = evictions
         self._telemetry = telemetry
         self._awaited = frozenset(awaited)
         self._may_act = may_act
@@ -121,8 +124,9 @@ class ControlLoop:
         await self._finish()
 
     async def _finish(self) -> None:
-        """Wait for binds while facts go on being applied."""
-        ending = asyncio.create_task(self._binding.finish(self._settings.stop_seconds))
+        """Wait for binds and evictions while facts go on being applied."""
+        seconds = self._settings.stop_seconds
+        ending = asyncio.gather(self._binding.finish(seconds), self._evictions.finish(seconds))
         while not ending.done():
             await self._drain()
             await asyncio.wait((ending,), timeout=0.01)
@@ -187,7 +191,7 @@ class ControlLoop:
         if why := self._care.stopped.get(profile.scheduler_name):
             self._failures.handle(queued, Failed.stopped(why), started)
             return
-        decision = await self._decide(profile, pod)
+        decision = await self._decide(profile, self._as_nominated(pod))
         self._telemetry.decided(self._clock() - started)
         self._carry_out(queued, profile, decision, started)
 
@@ -197,6 +201,11 @@ class ControlLoop:
             self._telemetry.failed_event(pod, f"skip schedule deleting pod: {pod.key}")
             return True
         return self._cache.pod(pod.uid) is not None
+
+    def _as_nominated(self, pod: Pod) -> Pod:
+        """Return *pod* with the nomination that we know of, if the API server was not quicker."""
+        node = self._queue.nominator.node_of(pod.uid)
+        return pod.nominated_to(node) if node and node != pod.nominated_node else pod
 
     async def _decide(self, profile: Profile, pod: Pod) -> Decision:
         attempt = Attempt(
@@ -234,6 +243,9 @@ class ControlLoop:
             case Park() | Retry():
                 self._failures.handle(queued, Failed.of(decision), started)
             case Preempt():
+                # Begun before the pod is parked: its gate must be closed by then.
+                if self._failures.is_waiting(decision.pod):
+                    self._evictions.begin(decision)
                 self._failures.handle(queued, Failed.of(decision), started)
             case _:
                 assert_never(decision)

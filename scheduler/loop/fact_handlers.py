@@ -19,6 +19,7 @@ from scheduler.framework.cluster_event import (
     node_changes,
     pod_changes,
 )
+from scheduler.loop.evictions import Evictions
 from scheduler.loop.telemetry import Telemetry
 from scheduler.model.fact import (
     Added,
@@ -69,6 +70,7 @@ class FactHandlers:
 
     Args:
         ours: The scheduler names that our profiles answer to.
+        evictions: Hear of pods that leave, pods that need no room any more, and nodes that vanish.
         condemned: Called for an assumed pod whose deletion has begun, with the pod.
         unreadable: Called for a pending pod of ours that cannot be read.
     """
@@ -80,6 +82,7 @@ class FactHandlers:
         ours: Collection[str],
         telemetry: Telemetry,
         *,
+        evictions: Evictions,
         condemned: Callable[[Pod], None],
         unreadable: Callable[[Pod], None],
     ) -> None:
@@ -87,6 +90,7 @@ class FactHandlers:
         self._queue = queue
         self._ours = ours
         self._telemetry = telemetry
+        self._evictions = evictions
         self._condemned = condemned
         self._unreadable = unreadable
         self._pending: dict[str, Pod] = {}
@@ -133,6 +137,7 @@ class FactHandlers:
             case Deleted(old=Node() as old):
                 self._queue.note(Change(NODE_DELETE, old, None), now)
                 self._cache.remove_node(old.name)
+                self._evictions.node_vanished(old.name)
 
     def _apply_object(self, fact: Added | Updated | Deleted) -> None:
         match fact:
@@ -203,6 +208,7 @@ class FactHandlers:
     def _assigned_deleted(self, pod: Pod, now: float) -> None:
         placed = self._cache.remove_pod(pod.uid) or pod
         self._queue.note(Change(ASSIGNED_POD_DELETE, placed, None), now)
+        self._evictions.left(placed)
 
     def _pending_added(self, pod: Pod, now: float) -> None:
         self._pending[pod.key] = pod
@@ -250,6 +256,7 @@ class FactHandlers:
         if known is not None and known.uid == pod.uid:
             del self._pending[pod.key]
         self._queue.delete(pod)
+        self._evictions.abandon(pod)
 
     def _is_ours(self, pod: Pod) -> bool:
         return pod.spec.scheduler_name in self._ours

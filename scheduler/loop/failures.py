@@ -106,6 +106,11 @@ class Failures:
         self._clock = clock
         self._wall = wall
 
+    def is_waiting(self, pod: Pod) -> bool:
+        """Tell whether *pod* is still there, unbound and not being deleted."""
+        newest = self._newest(pod)
+        return newest is not None and newest.uid == pod.uid and not newest.terminating
+
     def handle(self, queued: QueuedPod, failed: Failed, started: float) -> None:
         """Requeue the pod unless it is gone or bound meanwhile, and report the failure."""
         now = self._clock()

@@ -108,6 +108,15 @@ class HeldPods:
             held.done.set_result(Released("", why))
         return True
 
+    def call_off(self, uid: str, why: str) -> bool:
+        """End the wait of a pod that must make room; False where it does not wait."""
+        held = self._held.pop(uid, None)
+        if held is None:
+            return False
+        if not held.done.done():
+            held.done.set_result(Released("", why, broken=True))
+        return True
+
     def give_up(self, uid: str, why: str) -> None:
         """End the wait of a pod for a condition, if it waits for one."""
         for condition in self._conditions:

@@ -21,6 +21,7 @@ class Placement:
         undo: Patches that take back what pre-bind did, the latest last.
         will_wait: Whether something must be done or waited for before it is bound.
         assumed: What is taken for written until the watch tells, the latest last.
+        called_off: Why it must not be bound after all; empty where it may.
     """
 
     queued: QueuedPod
@@ -32,6 +33,7 @@ class Placement:
     undo: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
     assumed: list[Assume] = field(default_factory=list)
     will_wait: bool = False
+    called_off: str = ""
 
     @property
     def node(self) -> str:

@@ -1,7 +1,7 @@
 """Writes pod statuses in the background, each pod's in order.
 
 Only the latest word about a pod is worth a request: what is overtaken before it was sent is
-dropped.
+dropped. A word about something else is said as well.
 """
 
 import asyncio
@@ -13,17 +13,22 @@ from scheduler.model.pod import Pod
 
 
 class StatusWriter:
-    """At most one request a pod is on its way, and one waits."""
+    """At most one request a pod is on its way."""
 
     def __init__(self, requests: Requests, telemetry: Telemetry) -> None:
         self._requests = requests
         self._telemetry = telemetry
-        self._waiting: dict[str, tuple[Pod, bytes]] = {}
+        self._waiting: dict[str, list[tuple[Pod, bytes]]] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
     def write(self, pod: Pod, patch: bytes) -> None:
         """Send *patch* once what was sent before about *pod* is done."""
-        self._waiting[pod.uid] = pod, patch
+        self._waiting.pop(pod.uid, None)
+        self.also_write(pod, patch)
+
+    def also_write(self, pod: Pod, patch: bytes) -> None:
+        """Send *patch* after all that is waiting to be sent about *pod*."""
+        self._waiting.setdefault(pod.uid, []).append((pod, patch))
         if pod.uid not in self._tasks:
             self._tasks[pod.uid] = asyncio.create_task(self._work(pod.uid))
 
@@ -38,10 +43,11 @@ class StatusWriter:
 
     async def _work(self, uid: str) -> None:
         try:
-            while (word := self._waiting.pop(uid, None)) is not None:
-                pod, patch = word
+            while words := self._waiting.get(uid):
+                pod, patch = words.pop(0)
                 outcome: PatchOutcome = await patch_status(self._requests, pod, patch)
                 if isinstance(outcome, Unwritten):
                     self._telemetry.status_not_written(pod, outcome.message)
         finally:
+            self._waiting.pop(uid, None)
             del self._tasks[uid]

@@ -159,6 +159,22 @@ class Telemetry(BindObserver, EventObserver, LeaseObserver):
                 error=message,
             )
 
+    def evicting(self, preemptor: Pod, node: str, victims: int) -> None:
+        """Room is made for a pod."""
+        self.metrics.victims_chosen(victims)
+        log.info(event_names.POD_NOMINATED, pod=preemptor.key, node=node, victims=victims)
+
+    def evicted(self, victim: Pod, preemptor: Pod, node: str, *, in_memory: bool = False) -> None:
+        """A pod has to go, or if it was not bound yet, to wait."""
+        self.recorder.record(events.preempted(victim, preemptor, node, in_memory=in_memory))
+        log.info(event_names.POD_PREEMPTED, pod=victim.key, node=node, by=preemptor.key)
+
+    def evictions_ended(self, preemptor: Pod, node: str, problem: str, seconds: float) -> None:
+        """All that was to be evicted for a pod has been told so, or something went wrong."""
+        self.metrics.preemption_ended("error" if problem else "success", seconds)
+        if problem:
+            log.warning(event_names.PREEMPTION_FAILED, pod=preemptor.key, node=node, error=problem)
+
     def failed_event(self, pod: Pod, message: str) -> None:
         """Tell the pod why it is not scheduled."""
         self.recorder.record(events.failed_scheduling(pod, message))

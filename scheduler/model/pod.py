@@ -29,6 +29,10 @@ from scheduler.model.resources import (
 from scheduler.model.taints import Toleration
 
 DEFAULT_SCHEDULER: Final = "default-scheduler"
+DISRUPTION_TARGET: Final = "DisruptionTarget"
+"""The condition of a pod that has to go, and through no fault of its own."""
+PREEMPTION_BY_SCHEDULER: Final = "PreemptionByScheduler"
+"""Its reason where the pod makes room for a more important one."""
 
 _REQUESTED: Final = Accounting()
 _PLACED: Final = Accounting(from_status=True)
@@ -342,6 +346,14 @@ class Pod(Struct, Raw, frozen=True, dict=True, gc=True):
         )
         bound.__dict__.update(self.__dict__)
         return bound
+
+    def nominated_to(self, node: str) -> "Pod":
+        """Return this pod as nominated to *node*; what was computed already is kept."""
+        nominated = msgspec.structs.replace(
+            self, status=msgspec.structs.replace(self.status, nominated_node_name=node)
+        )
+        nominated.__dict__.update(self.__dict__)
+        return nominated
 
     def check(self) -> None:
         """Parse what is parsed lazily.

@@ -44,6 +44,8 @@ class CycleObserver:
 
     def plugin(self, point: str, plugin: str) -> AbstractContextManager[None]:
         """Enclose one plugin's turn."""
+        if point == "PostFilter" and plugin == "DefaultPreemption":
+            self._metrics.preemption_tried()
         if not self.sampled:
             return _NOTHING
         return _Timed(

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Final
 
 from scheduler.plugins.default_binder import DefaultBinder
+from scheduler.plugins.default_preemption import DefaultPreemption
 from scheduler.plugins.image_locality import ImageLocality
 from scheduler.plugins.inter_pod_affinity import InterPodAffinity
 from scheduler.plugins.node_affinity import NodeAffinity
@@ -49,6 +50,7 @@ IN_TREE: Final[Mapping[str, type]] = MappingProxyType(
             VolumeZone,
             PodTopologySpread,
             InterPodAffinity,
+            DefaultPreemption,
             NodeResourcesBalancedAllocation,
             ImageLocality,
             DefaultBinder,

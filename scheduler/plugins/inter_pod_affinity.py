@@ -54,6 +54,7 @@ class InterPodAffinity:
     """
 
     name = "InterPodAffinity"
+    each_world = True
     needs = frozenset((Resource.NAMESPACE,))
 
     def __init__(self, args: InterPodAffinityArgs = InterPodAffinityArgs()) -> None:  # noqa: B008 - frozen

@@ -59,6 +59,7 @@ class NodeVolumeLimits:
     """Rejects nodes to which the pod's volumes could not be attached, for there are too many."""
 
     name = "NodeVolumeLimits"
+    each_world = True
     needs = frozenset(
         {
             Resource.PERSISTENT_VOLUME_CLAIM,

@@ -473,6 +473,7 @@ class VolumeBinding:
     """
 
     name = "VolumeBinding"
+    each_world = True
     needs = frozenset(
         {
             Resource.PERSISTENT_VOLUME_CLAIM,

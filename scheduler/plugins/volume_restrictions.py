@@ -39,6 +39,7 @@ class VolumeRestrictions:
     """Rejects nodes where a disk is taken, and all nodes where a claim of the pod's is."""
 
     name = "VolumeRestrictions"
+    each_world = True
     needs = frozenset({Resource.PERSISTENT_VOLUME_CLAIM})
     requeue_on = (
         Requeue(ClusterEvent(POD, Action.DELETE), _volume_freed),

@@ -56,6 +56,7 @@ class VolumeZone:
     """Rejects nodes outside the zones and regions that are written on the pod's volumes."""
 
     name = "VolumeZone"
+    each_world = True
     needs = frozenset(
         {Resource.PERSISTENT_VOLUME_CLAIM, Resource.PERSISTENT_VOLUME, Resource.STORAGE_CLASS}
     )

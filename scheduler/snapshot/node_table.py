@@ -21,7 +21,7 @@ from scheduler.snapshot.objects import ClusterObjects
 from scheduler.snapshot.pod_groups import PodSet
 from scheduler.snapshot.tally import Tally
 from scheduler.snapshot.volume_use import DiskUse, RowVolumes, Untold, disks_of
-from scheduler.snapshot.what_if import NO_CHANGES, Change, Changes
+from scheduler.snapshot.what_if import NO_CHANGES, Changes
 
 Mask = NDArray[np.bool_]
 Int64s = NDArray[np.int64]
@@ -30,6 +30,9 @@ Rows = NDArray[np.intp]
 T = TypeVar("T", np.int64, np.int32, np.uint64, np.bool_)
 
 NO_DOMAIN: Final = ABSENT
+# What a what-if adds up, by pod: see `Changes.sums`.
+_PODS, _REQUESTED, _NONZERO = "pods", "requested", "nonzero requested"
+_PORTS, _CLAIM = "ports", "claim"
 _FAR: Final = np.iinfo(np.int64).max
 
 
@@ -77,18 +80,20 @@ class NodeTable:
     nothing. Every array it returns has one value a row, is read-only, and must not be kept.
     """
 
-    __slots__ = ("_changes", "_columns", "_generation", "_rows")
+    __slots__ = ("_changes", "_columns", "_generation", "_rows", "_world")
 
     def __init__(
         self,
         columns: ClusterColumns,
         rows: Rows | None = None,
         changes: Changes = NO_CHANGES,
+        world: Changes = NO_CHANGES,
     ) -> None:
         self._columns = columns
         self._generation = columns.generation
         self._rows = rows
         self._changes = changes
+        self._world = world
 
     # Which rows.
 
@@ -103,18 +108,20 @@ class NodeTable:
 
     @property
     def cluster(self) -> "NodeTable":
-        """The whole, true cluster, whatever part or what-if this view shows."""
+        """The whole, true cluster, whatever part or what-if this view shows.
+
+        Only to whom `world_of` one row is shown, that world is the true one.
+        """
         self._check()
-        return NodeTable(self._columns)
+        return NodeTable(self._columns, None, self._world, self._world)
 
     def select(self, which: Mask | Rows) -> "NodeTable":
         """Return a view of some rows: a mask, or row numbers within this view."""
         self._check()
         chosen = which.nonzero()[0] if which.dtype == np.bool_ else which.astype(np.intp)
         changes = self._changes.select(chosen)
-        return NodeTable(
-            self._columns, chosen if self._rows is None else self._rows[chosen], changes
-        )
+        rows = chosen if self._rows is None else self._rows[chosen]
+        return NodeTable(self._columns, rows, changes, self._world)
 
     def alone(self, row: int) -> "NodeTable":
         """Return a view of one row."""
@@ -249,42 +256,40 @@ class NodeTable:
     @property
     def pod_count(self) -> Int64s:
         """How many pods are on the node."""
-        return self._changed(
-            self._tally(self._columns.pod_counts),
-            lambda change: len(change.added) - len(change.removed),
-        )
+        return self._changed(self._tally(self._columns.pod_counts), _PODS, lambda _: 1)
 
     def requested(self, resource: str) -> Int64s:
         """What the node's pods request of *resource*; cpu in milli."""
         return self._changed(
             self._tally(self._columns.requested.get(resource)),
-            lambda change: change.sum(lambda pod: pod.placed_requests.get(resource, 0)),
+            (_REQUESTED, resource),
+            lambda pod: 0 if pod.malformed else pod.placed_requests.get(resource, 0),
         )
 
     def nonzero_requested(self, resource: str) -> Int64s:
         """What scores take the node's pods to use of cpu or memory, with defaults."""
         return self._changed(
             self._tally(self._columns.nonzero_requested[resource]),
-            lambda change: change.sum(lambda pod: pod.nonzero_requests.get(resource, 0)),
+            (_NONZERO, resource),
+            lambda pod: 0 if pod.malformed else pod.nonzero_requests.get(resource, 0),
         )
 
     def port_conflicts(self, wanted: Sequence[HostPort]) -> Mask:
         """Whether any of *wanted* is taken on the node already."""
         self._check()
-        taken = np.zeros(self._whole, dtype=np.bool_)
+        taken = np.zeros(self._whole, dtype=np.int64)
         for port in wanted:
             for tally in self._columns.ports_in_use(port):
-                taken |= tally.where(self._whole)
-        return self._corrected(self._gather(taken), lambda row: self._takes_port(row, wanted))
+                taken += tally.dense(self._whole)
+        key = (_PORTS, *wanted)
+        pods = self._changed(self._gather(taken), key, lambda pod: _conflicts(pod, wanted))
+        return _read_only(pods > 0)
 
     def count(self, pods: PodSet) -> Int64s:
         """How many of *pods* are on the node."""
         self._check()
-        worth = _worth(pods)
-        return self._changed(
-            self._tally(self._columns.groups.column(pods, self._whole)),
-            lambda change: change.sum(worth),
-        )
+        column = self._tally(self._columns.groups.column(pods, self._whole))
+        return self._changed(column, pods, _worth(pods))
 
     def count_domains(self, key: str, pods: PodSet, included: Mask) -> DomainCounts:
         """Count *pods* by the domains of the label *key*.
@@ -306,9 +311,8 @@ class NodeTable:
         own = self._gather(ids)
         if not self._changes:
             return _in_one_world(own, counts, present)
-        worth = _worth(pods)
-        delta = self._changed(np.zeros(len(own), dtype=np.int64), lambda c: c.sum(worth))
-        return _in_own_worlds(own, counts, present, np.where(self._gather(slots) > 0, delta, 0))
+        delta = np.where(self._gather(slots) > 0, self._changes.sums(pods, _worth(pods)), 0)
+        return _in_own_worlds(own, counts, present, delta)
 
     def sum_domains(self, key: str, counted: Iterable[tuple[Counted, int]]) -> DomainSums:
         """Count pods by the domains of the label *key*, each kind with a weight of its own.
@@ -325,11 +329,9 @@ class NodeTable:
         here, total = sums.take(_slots_of(own)), np.full(len(own), int(sums.sum()))
         if not self._changes:
             return DomainSums(here, total)
-        worths = [(_worth(each), weight) for each, weight in parts]
-        delta = self._changed(
-            np.zeros(len(own), dtype=np.int64),
-            lambda change: sum(weight * change.sum(worth) for worth, weight in worths),
-        )
+        delta = np.zeros(len(own), dtype=np.int64)
+        for each, weight in parts:
+            delta += weight * self._changes.sums(each, _worth(each))
         delta[own == NO_DOMAIN] = 0
         return DomainSums(here + delta, total + delta)
 
@@ -350,7 +352,7 @@ class NodeTable:
         """How many volumes of pods, on whatever node, are the claim ``namespace/name``."""
         self._check()
         everywhere = np.full(len(self), self._columns.volumes.users(claim), dtype=np.int64)
-        return self._changed(everywhere, lambda change: change.sum(lambda p: _mounts(p, claim)))
+        return self._changed(everywhere, (_CLAIM, claim), lambda pod: _mounts(pod, claim))
 
     def disks_taken(self, wanted: Sequence[DiskUse]) -> Mask:
         """Whether a pod on the node has any of *wanted* in a way that leaves no room for more."""
@@ -425,8 +427,37 @@ class NodeTable:
         adds up.
         """
         self._check()
-        changes = self._changes.and_also(adding or {}, removing or {})
-        return NodeTable(self._columns, self._rows, changes)
+        changes = self._changes.and_also(len(self), adding or {}, removing or {})
+        return NodeTable(self._columns, self._rows, changes, self._world)
+
+    @property
+    def is_what_if(self) -> bool:
+        """Whether any row may differ from the true cluster."""
+        return bool(self._changes)
+
+    @property
+    def changed(self) -> Mask:
+        """Which rows may differ from the true cluster."""
+        self._check()
+        mask = np.zeros(len(self), dtype=np.bool_)
+        mask[list(self._changes.rows)] = True
+        return mask
+
+    @property
+    def unchanged(self) -> "NodeTable":
+        """The same rows as they truly are."""
+        self._check()
+        return NodeTable(self._columns, self._rows)
+
+    def world_of(self, row: int) -> "NodeTable":
+        """Return the whole cluster as it is in the world of *row*: one world for all its rows."""
+        self._check()
+        change = self._changes.get(row)
+        if change is None:
+            return NodeTable(self._columns)
+        base = self._base(row)
+        world = Changes(self._whole, {base: change.added}, {base: change.removed})
+        return NodeTable(self._columns, None, world, world)
 
     # How columns are read.
 
@@ -466,14 +497,6 @@ class NodeTable:
             return np.zeros(len(self), dtype=np.bool_)
         return self._gather(tally.where(self._whole))
 
-    def _takes_port(self, row: int, wanted: Sequence[HostPort]) -> bool:
-        return any(
-            ports_conflict(port, used)
-            for pod in self.pods_on(row)
-            for used in pod.host_ports
-            for port in wanted
-        )
-
     def _by_taints(self, answer: Callable[[tuple[Taint, ...]], int], kind: type[T]) -> NDArray[T]:
         self._check()
         taints = self._columns.taints
@@ -492,13 +515,15 @@ class NodeTable:
             mask[row] = answer(row)
         return mask
 
-    def _changed(self, column: Int64s, delta: Callable[[Change], int]) -> Int64s:
-        if not self._changes:
-            return column
-        column = column.copy()
-        for row, change in self._changes.items():
-            column[row] += delta(change)
-        return column
+    def _changed(self, column: Int64s, key: Hashable, worth: Callable[[Pod], int]) -> Int64s:
+        """Let *column*, of the true cluster, follow the changes: see `Changes.sums`."""
+        return _read_only(column + self._changes.sums(key, worth)) if self._changes else column
+
+
+def _conflicts(pod: Pod, wanted: Sequence[HostPort]) -> int:
+    if pod.malformed:
+        return 0
+    return sum(ports_conflict(port, used) for used in pod.host_ports for port in wanted)
 
 
 def _read_only(column: NDArray[T]) -> NDArray[T]:

@@ -1,13 +1,23 @@
-"""What-if changes: for some rows, the pods that are added and removed there, and only there."""
+"""What-if changes: for some rows, the pods that are added and removed there, and only there.
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+A dry run removes pods and gives them back one by one, on a thousand nodes at once. Changes are
+therefore kept as steps, each with a pointer to the one before, and what columns need of them, sums
+over pods by row, is added up once for each step: a further step costs what it changes.
+"""
+
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Optional
 
 import numpy as np
 from numpy.typing import NDArray
 
 from scheduler.model.pod import Pod
+
+Int64s = NDArray[np.int64]
+_PodsByRow = Mapping[int, Sequence[Pod]]
+
+_NOBODY: Final[frozenset[str]] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,53 +32,161 @@ class Change:
         return sum(map(worth, self.added)) - sum(map(worth, self.removed))
 
 
-class Changes:
-    """Changes by row of the view that they belong to."""
+class _Step:
+    """Some pods more and some pods less, after the steps *before*.
 
-    __slots__ = ("_rows",)
+    What follows from all steps so far is kept here once somebody has asked for it.
+    """
 
-    def __init__(self, rows: Mapping[int, Change]) -> None:
-        self._rows = rows
+    __slots__ = ("before", "combined", "gone", "new", "pods", "rows", "signs", "sums")
 
-    def __bool__(self) -> bool:
-        return bool(self._rows)
+    def __init__(self, adding: _PodsByRow, removing: _PodsByRow, before: Optional["_Step"]) -> None:
+        self.before = before
+        rows: list[int] = []
+        self.pods: list[Pod] = []
+        for by_row in (adding, removing):
+            for row, pods in by_row.items():
+                rows += (row,) * len(pods)
+                self.pods += pods
+        self.rows = np.array(rows, dtype=np.intp)
+        self.signs = np.full(len(rows), -1, dtype=np.int64)
+        self.signs[: sum(map(len, adding.values()))] = 1
+        self.gone: frozenset[str] = _NOBODY if before is None else before.gone
+        if removing:
+            self.gone |= {pod.uid for pods in removing.values() for pod in pods}
+        self.sums: dict[Hashable, Int64s] = {}
+        self.combined: dict[int, Change] | None = None
+        self.new: tuple[Pod, ...] | None = None
 
-    @property
-    def rows(self) -> Iterator[int]:
-        """Rows that differ from the true cluster."""
-        return iter(self._rows)
+    def back_to(self, known: Callable[["_Step"], bool]) -> list["_Step"]:
+        """Return this step and those before it, back to the latest that is *known*."""
+        steps = [self]
+        while steps[-1].before is not None and not known(steps[-1]):
+            steps.append(steps[-1].before)
+        return steps
 
-    def items(self) -> Iterator[tuple[int, Change]]:
-        """Yield every row that differs, with its change."""
-        return iter(self._rows.items())
+    def add_to(self, total: Int64s, worth: Callable[[Pod], int]) -> None:
+        """Add to *total*, by row, what this step alone changes."""
+        if self.pods:
+            worths = np.fromiter(map(worth, self.pods), dtype=np.int64, count=len(self.pods))
+            np.add.at(total, self.rows, self.signs * worths)
 
-    @property
-    def added(self) -> Iterator[Pod]:
-        """Pods that are in the world of some row, and not in the true cluster."""
-        return (pod for change in self._rows.values() for pod in change.added)
+    def coming(self) -> Iterator[Pod]:
+        """Yield the pods that this step adds and that were not removed before."""
+        gone = _NOBODY if self.before is None else self.before.gone
+        for sign, pod in zip(self.signs.tolist(), self.pods, strict=True):
+            if sign > 0 and pod.uid not in gone:
+                yield pod
 
-    def get(self, row: int) -> Change | None:
-        """Return what differs in *row*."""
-        return self._rows.get(row)
-
-    def select(self, chosen: NDArray[np.intp]) -> "Changes":
-        """Return the changes of the rows *chosen*, under their new numbers."""
-        if not self._rows:
-            return self
-        return Changes(
-            {new: self._rows[old] for new, old in enumerate(chosen.tolist()) if old in self._rows}
-        )
-
-    def and_also(
-        self, adding: Mapping[int, Sequence[Pod]], removing: Mapping[int, Sequence[Pod]]
-    ) -> "Changes":
-        """Return these changes and more; what is added and removed again cancels out."""
-        rows = dict(self._rows)
+    def combine_into(self, rows: dict[int, Change]) -> None:
+        """Add to *rows* what this step alone changes."""
+        adding: dict[int, list[Pod]] = {}
+        removing: dict[int, list[Pod]] = {}
+        for row, sign, pod in zip(self.rows.tolist(), self.signs.tolist(), self.pods, strict=True):
+            (adding if sign > 0 else removing).setdefault(row, []).append(pod)
         for row in adding.keys() | removing.keys():
             rows[row] = _combine(
                 rows.get(row, Change()), tuple(adding.get(row, ())), tuple(removing.get(row, ()))
             )
-        return Changes(rows)
+
+
+class Changes:
+    """Changes by row of the view that they belong to.
+
+    Args:
+        size: How many rows that view has.
+        adding: Pods that are added to those that are there.
+        removing: Pods that are removed.
+        before: Changes that were made already.
+    """
+
+    __slots__ = ("_size", "last")
+
+    def __init__(
+        self,
+        size: int,
+        adding: _PodsByRow,
+        removing: _PodsByRow,
+        before: Optional["Changes"] = None,
+    ) -> None:
+        self._size = size
+        self.last: _Step = _Step(adding, removing, None if before is None else before.last)
+
+    def __bool__(self) -> bool:
+        return bool(self.last.pods) or self.last.before is not None
+
+    @property
+    def rows(self) -> Iterator[int]:
+        """Rows that may differ from the true cluster."""
+        return iter(self._by_row())
+
+    def items(self) -> Iterator[tuple[int, Change]]:
+        """Yield every row that may differ, with its change."""
+        return iter(self._by_row().items())
+
+    @property
+    def added(self) -> Sequence[Pod]:
+        """Pods that are in the world of some row, and not in the true cluster."""
+        steps = self.last.back_to(lambda step: step.new is not None)
+        new = steps[-1].new
+        for step in reversed(steps if new is None else steps[:-1]):
+            new = (*(new or ()), *step.coming())
+        self.last.new = new
+        return new or ()
+
+    def get(self, row: int) -> Change | None:
+        """Return what differs in *row*."""
+        return self._by_row().get(row)
+
+    def sums(self, key: Hashable, worth: Callable[[Pod], int]) -> Int64s:
+        """Add up, by row, what the changes add to a column, less what they remove.
+
+        Args:
+            key: Names the column: what *worth* returns must depend on this key and the pod alone.
+            worth: What one pod counts.
+        """
+        steps = self.last.back_to(lambda step: key in step.sums)
+        known = steps[-1].sums.get(key)
+        if known is not None and len(steps) == 1:
+            return known
+        total = np.zeros(self._size, dtype=np.int64) if known is None else known.copy()
+        for step in steps if known is None else steps[:-1]:
+            step.add_to(total, worth)
+        total.flags.writeable = False
+        self.last.sums[key] = total
+        return total
+
+    def select(self, chosen: NDArray[np.intp]) -> "Changes":
+        """Return the changes of the rows *chosen*, under their new numbers."""
+        if not self:
+            return self
+        changes = self._by_row()
+        found = {new: changes[old] for new, old in enumerate(chosen.tolist()) if old in changes}
+        selected = Changes(
+            len(chosen),
+            {row: change.added for row, change in found.items()},
+            {row: change.removed for row, change in found.items()},
+        )
+        selected.last.sums.update((key, sums[chosen]) for key, sums in self.last.sums.items())
+        return selected
+
+    def and_also(self, size: int, adding: _PodsByRow, removing: _PodsByRow) -> "Changes":
+        """Return these changes and more; what is added and removed again cancels out."""
+        if not any(adding.values()) and not any(removing.values()):
+            return self
+        return Changes(size, adding, removing, self or None)
+
+    def _by_row(self) -> dict[int, Change]:
+        """Return what differs in each row, all steps taken together."""
+        last = self.last
+        if last.combined is None:
+            steps = last.back_to(lambda step: step.combined is not None)
+            known = steps[-1].combined
+            rows = {} if known is None else dict(known)
+            for step in reversed(steps if known is None else steps[:-1]):
+                step.combine_into(rows)
+            last.combined = rows
+        return last.combined
 
 
 def _combine(change: Change, adding: tuple[Pod, ...], removing: tuple[Pod, ...]) -> Change:
@@ -84,4 +202,4 @@ def _without(pods: tuple[Pod, ...], uids: Collection[str]) -> tuple[Pod, ...]:
     return tuple(pod for pod in pods if pod.uid not in uids)
 
 
-NO_CHANGES: Final = Changes({})
+NO_CHANGES: Final = Changes(0, {}, {})

@@ -217,7 +217,7 @@ def limited(control_plane, namespace):
     def grant(*rules):
         described = [
             {"apiGroups": [group], "resources": list(resources), "verbs": ["*"]}
-            for group, resources in (*rules, *STORAGE)
+            for group, resources in (*rules, *STORAGE, BUDGETS)
         ]
         role = {**ROLE, "metadata": {"name": name}, "rules": described}
         try:
@@ -246,6 +246,7 @@ def limited(control_plane, namespace):
 PODS = ("", ["pods", "pods/binding", "pods/status"])
 NODES = ("", ["nodes", "namespaces"])
 CORE = ("", ["services", "replicationcontrollers"])
+BUDGETS = ("policy", ["poddisruptionbudgets"])
 APPS = ("apps", ["replicasets", "statefulsets"])
 EVENTS = ("events.k8s.io", ["events"])
 # Nobody can do without: a pod must not be bound where its volumes are not.

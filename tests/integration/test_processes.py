@@ -169,7 +169,8 @@ def test_least_privileges_suffice_to_lead(control_plane, scheduler, world):
 
     assert may("update", "leases/py-scheduler")
     assert not may("update", "leases/kube-scheduler")
-    assert not may("delete", "pods")
+    assert may("delete", "pods"), "to make room"
+    assert not may("delete", "nodes")
     assert not may("update", "pods")
     assert not may("get", "secrets")
     assert not may("patch", "nodes")

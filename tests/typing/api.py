@@ -112,7 +112,7 @@ class EveryPoint:
         self, pod: Pod, nodes: NodeTable, diagnosis: Diagnosis, ask: FilterQuestion
     ) -> Proposal | Refusal:
         after = ask(pod, nodes.each(removing={0: nodes.pods_on(0)}))
-        if after.preemption_may_help.any():
+        if not after.feasible.any() or after.failures:
             return Refusal(diagnosis.message, stop=True)
         chosen = Candidate(nodes.names[0], nodes.pods_on(0))
         return Proposal(chosen, (chosen,))

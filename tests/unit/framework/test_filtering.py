@@ -67,6 +67,8 @@ def by_name(name, *rejected, reason="no", resolvable=True):
     """A filter that refuses nodes by name, whatever part of the table it is shown."""
 
     class ByName:
+        node_local = True
+
         def __init__(self):
             self.name = name
             self.asked = []

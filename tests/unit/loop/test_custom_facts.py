@@ -25,6 +25,7 @@ def test_custom_objects_are_kept_and_told_to_the_queue():
         queue,
         {"py-scheduler"},
         SimpleNamespace(),
+        evictions=SimpleNamespace(),
         condemned=lambda _: None,
         unreadable=lambda _: None,
     )

@@ -12,7 +12,10 @@ from scheduler.testing.clock import in_virtual_time
 from scheduler.testing.harness import Harness
 from scheduler.testing.simulated_api import pod_path
 
-NO_ROOM = "0/1 nodes are available: 1 Insufficient cpu."
+NO_ROOM = (
+    "0/1 nodes are available: 1 Insufficient cpu. preemption: "
+    "0/1 nodes are available: 1 No preemption victims found for incoming pod."
+)
 
 
 class Raises:
@@ -172,7 +175,7 @@ async def test_a_nomination_holds_room_until_it_is_given_up():
         nominee = make_pod("nominee", requests="1 cpu", priority=5, nominated="a", gates=["w"])
         cluster.create(nominee)
         # Gated pods hold nothing; a nomination counts from the first time a pod is ready.
-        cluster.create(blocker := make_pod("blocker", node="a", host_ports=[80]))
+        cluster.create(blocker := make_pod("blocker", node="a", host_ports=[80], priority=9))
         cluster.api.remove(pod_path(nominee))
         nominee = make_pod("nominee", requests="1 cpu", priority=5, nominated="a", host_ports=[80])
         cluster.create(nominee)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from scheduler.config.plugin_args import NodeAffinityArgs
 from scheduler.framework.cluster_event import Change
-from scheduler.framework.plugin import FilterPlugin, ScorePlugin
+from scheduler.framework.plugin import FilterPlugin, ScorePlugin, judges_worlds
 from scheduler.model.fact import Resource
 from scheduler.model.objects import Namespace
 from scheduler.plugins import IN_TREE, NodeAffinity
@@ -328,6 +328,12 @@ def test_no_candidate_means_no_score(plugin):
     found = plugin.score(make_pod(requests="1 cpu"), NodeTable(columns_of([])))
 
     assert found is None or found.tolist() == []
+
+
+@named("plugin", FILTERS, ids=label)
+def test_every_filter_judges_each_world_of_a_what_if_by_itself(plugin):
+    """The test above shows that it does; this, that it is not asked about them one by one."""
+    assert judges_worlds(plugin)
 
 
 def test_every_plugin_is_listed_under_its_own_name():

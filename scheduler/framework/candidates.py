@@ -1,0 +1,66 @@
+"""Choosing among several ways to make room: what hurts least.
+
+Source: ``pkg/scheduler/framework/preemption/preemption.go`` (pickOneNodeForPreemption) and
+``pkg/scheduler/util/utils.go``.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from scheduler.framework.rejection import Candidate
+from scheduler.model.pod import Pod
+
+_OFFSET: Final = 2**31
+"""Makes every priority count: further victims of negative priority never look cheaper."""
+
+_LATER_THAN_ANY: Final = "~"
+
+
+def by_importance(pod: Pod) -> tuple[int, str, str, str]:
+    """Return a key: the most important goes first, that is, the highest priority, started first.
+
+    A pod that has not started is less important than one that has. (Upstream takes it to start now,
+    at each comparison anew.)
+    """
+    created = pod.metadata.creation_timestamp or _LATER_THAN_ANY
+    return -pod.priority, _started(pod), created, pod.uid
+
+
+def least_harm(candidates: Sequence[Candidate]) -> Candidate:
+    """Return the candidate that hurts least; the first of equals.
+
+    In this order: the fewest victims that a budget protects, the least important most important
+    victim, the lowest sum of priorities, the fewest victims, the latest start of the most important
+    ones.
+    """
+    lowest = min(map(_harm, candidates))
+    equals = [each for each in candidates if _harm(each) == lowest]
+    return max(equals, key=_earliest_start)
+
+
+def _harm(candidate: Candidate) -> tuple[int, int, int, int]:
+    victims = candidate.victims
+    return (
+        candidate.pdb_violations,
+        victims[0].priority if victims else -_OFFSET,
+        sum(pod.priority + _OFFSET for pod in victims),
+        len(victims),
+    )
+
+
+def _earliest_start(candidate: Candidate) -> str:
+    """Return when the first of the most important victims started."""
+    victims = candidate.victims
+    if not victims:
+        return ""
+    highest = max(pod.priority for pod in victims)
+    return _earliest(pod for pod in victims if pod.priority == highest)
+
+
+def _earliest(pods: Iterable[Pod]) -> str:
+    return min(map(_started, pods))
+
+
+def _started(pod: Pod) -> str:
+    # RFC 3339 in UTC and without fractions, as the API server writes it: texts compare as times do.
+    return pod.status.start_time or _LATER_THAN_ANY
