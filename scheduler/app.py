@@ -5,6 +5,7 @@ import gc
 import os
 import signal
 import socket
+import ssl
 import sys
 import time
 import uuid
@@ -31,6 +32,7 @@ from scheduler.kube.lease import LeaseKeeper
 from scheduler.kube.rate_limit import RateLimiter
 from scheduler.kube.reflector import Company, Reflector
 from scheduler.kube.requests import Requests
+from scheduler.kube.reviews import Reviews
 from scheduler.kube.watched import Watched, watched_for
 from scheduler.loop.binding_cycle import BindingCycle
 from scheduler.loop.control_loop import Asker, ControlLoop, LoopSettings, nobody_to_ask
@@ -45,6 +47,7 @@ from scheduler.loop.telemetry import Telemetry
 from scheduler.model.fact import Resource, ResourceName
 from scheduler.model.pod import Pod
 from scheduler.observe import event_names, families
+from scheduler.observe.certificate import ServingCertificate, self_signed
 from scheduler.observe.health import Checks, Endpoint, ping, serve
 from scheduler.observe.logs import configure, get_logger
 from scheduler.observe.metrics import Metrics
@@ -59,6 +62,8 @@ USER_AGENT: Final = f"py-scheduler/{__version__}"
 LOST_LEASE_EXIT_CODE: Final = 1
 _UNLIMITED_QPS: Final = -1.0
 _EVENT_SECONDS_AT_THE_END: Final = 3.0
+_REVIEW_QPS: Final = 20.0
+_REVIEW_BURST: Final = 40
 _PULSE_SECONDS: Final = 0.5
 
 
@@ -280,6 +285,10 @@ async def _schedule(
             observer=telemetry,
         )
         telemetry.recorder = recorder
+        # Anybody may make us ask for a review: that must not cost the pods their requests.
+        reviews = await stack.enter_async_context(
+            _client(credentials, RateLimiter(_REVIEW_QPS, _REVIEW_BURST), telemetry)
+        )
         extenders = await stack.enter_async_context(ExtenderClient(configuration.extenders))
         run = _Run(
             settings,
@@ -290,6 +299,7 @@ async def _schedule(
             limiter,
             credentials,
             extenders,
+            Reviews(reviews),
         )
         return await run.to_the_end(recorder)
 
@@ -315,8 +325,10 @@ class _Run:
         limiter: RateLimiter,
         credentials: Credentials,
         extenders: ExtenderClient,
+        reviews: Reviews,
     ) -> None:
         self._settings = settings
+        self._reviews = reviews
         self._configuration = configuration
         self._telemetry = telemetry
         self._credentials = credentials
@@ -326,6 +338,7 @@ class _Run:
         )
         self._stop = asyncio.Event()
         self._lost = False
+        self._certificate: ServingCertificate | None = None
         self._reflectors: dict[str, Reflector[Any]] = {}
         self._keeper = self._lease_keeper()
         self._core = build_core(
@@ -363,6 +376,7 @@ class _Run:
         stopping = asyncio.create_task(self._stop.wait())
         leading = asyncio.create_task(self._announce_leading())
         feeling = asyncio.create_task(self._feel_for_stalls())
+        renewing = asyncio.create_task(self._keep_certificate_fresh())
         try:
             await asyncio.wait(
                 (delivering, reflecting, looping, stopping), return_when=asyncio.FIRST_COMPLETED
@@ -374,7 +388,7 @@ class _Run:
                 await recorder.close(_EVENT_SECONDS_AT_THE_END)
                 await self._release()
         finally:
-            await _cancel(delivering, reflecting, looping, stopping, leading, feeling)
+            await _cancel(delivering, reflecting, looping, stopping, leading, feeling, renewing)
             if runner is not None:
                 await runner.cleanup()
         log.info(event_names.SCHEDULER_STOPPED, lease_lost=self._lost)
@@ -470,7 +484,25 @@ class _Run:
                 "shutdown": self._check_shutdown,
             },
         )
-        return await serve(endpoint.application(), self._settings.bind_address, self._settings.port)
+        address, port = self._settings.bind_address, self._settings.port
+        if self._settings.insecure_metrics:
+            return await serve(endpoint.application(), address, port)
+        return await serve(
+            endpoint.application(self._reviews.judge), address, port, self._tls_context()
+        )
+
+    def _tls_context(self) -> ssl.SSLContext:
+        settings = self._settings
+        if not settings.tls_cert_file:
+            return self_signed()
+        self._certificate = ServingCertificate(
+            settings.tls_cert_file, settings.tls_private_key_file
+        )
+        return self._certificate.context
+
+    async def _keep_certificate_fresh(self) -> None:
+        if self._certificate is not None:
+            await self._certificate.keep_fresh()
 
     def _check_synced(self) -> str | None:
         return None if self._core.loop.synced else "handlers are not fully synchronized"

@@ -34,6 +34,14 @@ _CONFIGURATION = options(
         help="Break off a plugin of your own that gives no answer for this long; 0: never.",
     ),
     option(
+        "--drift-check-period",
+        metavar="DURATION",
+        callback=seconds,
+        default="5m",
+        show_default=True,
+        help="Compare the cache with a fresh list this often, as on SIGUSR2; 0: never.",
+    ),
+    option(
         "--replace-default-scheduler",
         is_flag=True,
         help="Allow the names default-scheduler and kube-scheduler. Only where the cluster's own"
@@ -136,6 +144,19 @@ _SERVING = options(
         show_default=True,
         help="The port; 0 serves nothing.",
     ),
+    option(
+        "--tls-cert-file",
+        metavar="FILE",
+        default="",
+        help="The certificate to serve with, read again when it is rotated."
+        "  [default: made at the start, signed by itself]",
+    ),
+    option("--tls-private-key-file", metavar="FILE", default="", help="Its private key."),
+    option(
+        "--insecure-metrics",
+        is_flag=True,
+        help="Serve plain HTTP, to everybody, instead of HTTPS to whom the API server allows it.",
+    ),
 )
 
 _LOGS = options(
@@ -187,6 +208,7 @@ def settings_from(flags: dict[str, Any]) -> RunSettings:
         leader_election=_leader_election(flags),
         pod_seconds_unschedulable_maximum=flags["pod_max_in_unschedulable_pods_duration"],
         plugin_seconds_maximum=flags["plugin_timeout"],
+        drift_seconds=flags["drift_check_period"],
         **{name: flags[name] for name in _SAME_NAME},
     )
 
@@ -199,6 +221,9 @@ _SAME_NAME = (
     "kube_api_burst",
     "bind_address",
     "port",
+    "tls_cert_file",
+    "tls_private_key_file",
+    "insecure_metrics",
     "log_level",
     "log_format",
     "replace_default_scheduler",

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from scheduler.config.configuration import Draft, read
 from scheduler.config.document import ClientConnection
+from scheduler.errors import ConfigurationError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +51,18 @@ class RunSettings:
     port: int = 10259
     """The port of that; 0 serves nothing. Default: 10259, as upstream."""
 
+    tls_cert_file: str = ""
+    """The path of the certificate to serve with. Default: none, one is made at the start."""
+
+    tls_private_key_file: str = ""
+    """The path of its private key. Default: none."""
+
+    insecure_metrics: bool = False
+    """Whether all of that is served over plain HTTP, to everybody. Default: false."""
+
+    drift_seconds: float = 300.0
+    """How often the cache is compared with a fresh list; 0 for never. Default: 5 minutes."""
+
     log_level: str = "info"
     """The least severity that is logged: debug, info, warning or error."""
 
@@ -64,6 +77,13 @@ class RunSettings:
 
     plugin_seconds_maximum: float = 1.0
     """How long a plugin by a user may take over one answer; 0 for ever. Default: a second."""
+
+    def __post_init__(self) -> None:
+        """Refuse what contradicts itself."""
+        if bool(self.tls_cert_file) != bool(self.tls_private_key_file):
+            raise ConfigurationError("--tls-cert-file and --tls-private-key-file go together")
+        if self.tls_cert_file and self.insecure_metrics:
+            raise ConfigurationError("--insecure-metrics serves no certificate: drop one of them")
 
     def draft(self) -> Draft:
         """Read the document and lay the flags over it.

@@ -58,4 +58,6 @@ EXTENDER_FAILED: Final = "extender.failed"
 
 LOOP_STALLED: Final = "loop.stalled"
 HEALTH_FAILED: Final = "health.failed"
+CERTIFICATE_RENEWED: Final = "certificate.renewed"
+CERTIFICATE_REFUSED: Final = "certificate.refused"
 ENDPOINT_OPENED: Final = "endpoint.opened"

@@ -10,9 +10,11 @@ import ssl
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from errno import EACCES, EADDRINUSE, EADDRNOTAVAIL
+from typing import Final
 
 import msgspec
 from aiohttp import web
+from aiohttp.typedefs import Middleware
 from prometheus_client.exposition import choose_encoder
 
 from scheduler.errors import ConfigurationError
@@ -24,7 +26,15 @@ Check = Callable[[], str | None]
 """Returns what is wrong; None if nothing is."""
 
 Checks = Mapping[str, Check]
+Judge = Callable[[str, str, str], Awaitable[int]]
+"""Returns the HTTP status for a bearer's token, a verb and a path: 200 where that is allowed."""
+
+Next = Callable[[web.Request], Awaitable[web.StreamResponse]]
 Handler = Callable[[web.Request], Awaitable[web.Response]]
+
+
+_OPEN: Final = frozenset({"healthz", "livez", "readyz"})
+_REFUSALS: Final = {401: "Unauthorized\n", 403: "Forbidden\n"}
 
 log = get_logger()
 
@@ -52,9 +62,13 @@ class Endpoint:
     livez: Checks = field(default_factory=lambda: {"ping": ping})
     readyz: Checks = field(default_factory=lambda: {"ping": ping})
 
-    def application(self) -> web.Application:
-        """Return all of it as a web application."""
-        application = web.Application()
+    def application(self, judge: Judge | None = None) -> web.Application:
+        """Return all of it as a web application.
+
+        Args:
+            judge: Is asked about everything but health; without it all may ask for all.
+        """
+        application = web.Application(middlewares=[_guard(judge)] if judge else [])
         application.on_response_prepare.append(_forbid_caching)
         groups = {"healthz": self.healthz, "livez": self.livez, "readyz": self.readyz}
         for name, checks in groups.items():
@@ -99,7 +113,11 @@ async def serve(
     except OSError as error:
         await runner.cleanup()
         raise ConfigurationError(_explain(error, address, port)) from error
-    log.info(event_names.ENDPOINT_OPENED, addresses=[list(each[:2]) for each in runner.addresses])
+    log.info(
+        event_names.ENDPOINT_OPENED,
+        addresses=[list(each[:2]) for each in runner.addresses],
+        scheme="https" if ssl_context else "http",
+    )
     return runner
 
 
@@ -111,6 +129,26 @@ def _explain(error: OSError, address: str, port: int) -> str:
     if error.errno == EADDRNOTAVAIL:
         return f"--bind-address: {address} is no address of this machine"
     return f"--bind-address: cannot listen at {address}, port {port}: {error.strerror or error}"
+
+
+def _guard(judge: Judge) -> Middleware:
+    @web.middleware
+    async def guard(request: web.Request, handler: Next) -> web.StreamResponse:
+        # What does not exist is no secret, and costs the API server no question.
+        if request.match_info.http_exception is not None or _is_open(request.path):
+            return await handler(request)
+        kind, _, token = request.headers.get("Authorization", "").partition(" ")
+        token = token.strip() if kind.lower() == "bearer" else ""
+        status = await judge(token, request.method.lower(), request.path)
+        if status == 200:
+            return await handler(request)
+        return _text(_REFUSALS.get(status, "internal server error\n"), status=status)
+
+    return guard
+
+
+def _is_open(path: str) -> bool:
+    return path.split("/")[1] in _OPEN
 
 
 async def _forbid_caching(_request: web.Request, response: web.StreamResponse) -> None:

@@ -114,7 +114,7 @@ def container(control_plane, image, tmp_path):
         f"--env=KUBERNETES_SERVICE_HOST={LOOPBACK}",
         f"--env=KUBERNETES_SERVICE_PORT={urlsplit(control_plane.url).port}",
         *(image, "run", "--config=/etc/py-scheduler/config.yaml"),
-        *(f"--bind-address={LOOPBACK}", f"--port={port}"),
+        *(f"--bind-address={LOOPBACK}", f"--port={port}", "--insecure-metrics"),
     )
     yield Container(identity, port)
     docker("rm", "--force", identity)

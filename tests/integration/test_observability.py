@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import ssl
 import time
 
 import pytest
 
+from hack.api import request_text
+from hack.kubeconfig import Access
+from hack.ports import LOOPBACK
 from tests.integration.proxy import Rule
 from tests.integration.world import configuration, profile, scheduler_process, until
 
@@ -116,6 +120,41 @@ def test_metrics_follow_the_pods(world):
         # Seconds, not milliseconds: nothing here took anywhere near a second.
         assert 0 < scheduler.metric(f"{latency}_sum") / count < 1
     assert scheduler.metric("rest_client_requests_total", code="201", method="POST") >= 3
+
+
+def test_metrics_are_told_to_whom_rbac_allows_it(control_plane, namespace):
+    """HTTPS, a made certificate, and the API server's word for who may ask."""
+    plane = control_plane
+    for name in ("allowed", "refused"):
+        plane.kubectl("create", "serviceaccount", name, "-n", namespace)
+    role = f"scrape-{namespace}"
+    plane.kubectl("create", "clusterrole", role, "--verb=get", "--non-resource-url=/metrics")
+    account = f"--serviceaccount={namespace}:allowed"
+    plane.kubectl("create", "clusterrolebinding", role, f"--clusterrole={role}", account)
+    tokens = {
+        name: plane.kubectl("create", "token", name, "-n", namespace).strip()
+        for name in ("allowed", "refused")
+    }
+
+    with scheduler_process(
+        plane, config=configuration(profiles=[profile("https")]), ready=False, secure=True
+    ) as scheduler:
+        scheduler.expect_line("endpoint.opened", scheme="https")
+
+        def ask(path, token=""):
+            given = {"Authorization": f"Bearer {token}"} if token else {}
+            access = Access(
+                f"https://{LOOPBACK}:{scheduler.port}", ssl._create_unverified_context(), given
+            )
+            return request_text(access, "GET", path)
+
+        assert ask("/livez") == (200, "ok")
+        status, text = ask("/metrics", tokens["allowed"])
+        assert (status, "scheduler_pending_pods" in text) == (200, True)
+        assert ask("/configz", tokens["allowed"])[0] == 403
+        assert ask("/metrics", tokens["refused"])[0] == 403
+        assert ask("/metrics", "nonsense")[0] == 401
+        assert ask("/metrics")[0] == 403
 
 
 def test_effective_configuration_is_shown(scheduler):

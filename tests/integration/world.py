@@ -156,6 +156,7 @@ def scheduler_process(
     kubeconfig: Path | None = None,
     config: Mapping[str, Any] | None = None,
     ready: bool = True,
+    secure: bool = False,
 ) -> Iterator[Scheduler]:
     """Run py-scheduler; it is asked to end when the block is left.
 
@@ -165,6 +166,7 @@ def scheduler_process(
         config: A document; see `configuration`. Without one there is no leader election, unless
             *flags* say so.
         ready: Whether to wait until it has seen the whole cluster.
+        secure: Whether its endpoint is served over HTTPS, which `Scheduler.get` cannot ask.
     """
     number = next(_numbers)
     ports = PortClaims()
@@ -173,6 +175,8 @@ def scheduler_process(
     command = [sys.executable, "-m", "scheduler", "run", "--log-format", "json"]
     command += ["--kubeconfig", str(kubeconfig or plane.admin_kubeconfig)]
     command += ["--bind-address", LOOPBACK, "--port", str(port)]
+    if not secure:
+        command.append("--insecure-metrics")
     if config is not None:
         path = plane.directory / f"py-scheduler-{number}.yaml"
         path.write_text(yaml.safe_dump(dict(config)))

@@ -1,0 +1,123 @@
+"""The certificate of the HTTPS endpoint.
+
+It is the operator's own, read again when it is rotated, or one that is made at the start and that
+nobody can verify.
+"""
+
+import asyncio
+import datetime as dt
+import ipaddress
+import os
+import ssl
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from scheduler.errors import ConfigurationError
+from scheduler.observe import event_names
+from scheduler.observe.logs import get_logger
+
+REREAD_SECONDS: Final = 30.0
+_SHARED_MEMORY: Final = "/dev/shm"  # noqa: S108 - the file is made with a random name, for us alone
+_VALID_FOR: Final = dt.timedelta(days=3650)
+
+log = get_logger()
+
+
+class ServingCertificate:
+    """A pair of files, and the context in which connections are served.
+
+    Args:
+        certificate: The path of the certificate and those that signed it, as PEM.
+        key: The path of its private key, as PEM.
+
+    Raises:
+        ConfigurationError: If they cannot be used; it names the flags.
+    """
+
+    def __init__(self, certificate: str, key: str) -> None:
+        self._certificate = certificate
+        self._key = key
+        try:
+            self._seen = self._state()
+            self.context = self._load()
+        except (OSError, ssl.SSLError) as error:
+            raise ConfigurationError(
+                f"--tls-cert-file, --tls-private-key-file: {certificate} and {key}"
+                f" cannot be used: {error}"
+            ) from error
+
+    async def keep_fresh(self, seconds: float = REREAD_SECONDS) -> None:
+        """Read the files again whenever they changed, until cancelled."""
+        while True:
+            await asyncio.sleep(seconds)
+            self.reread()
+
+    def reread(self) -> bool:
+        """Serve new connections with what the files hold now; tell whether that is news."""
+        try:
+            state = self._state()
+            if state == self._seen:
+                return False
+            # Half a rotation must not end in a key that does not fit: try it elsewhere first.
+            self._load()
+            self.context.load_cert_chain(self._certificate, self._key)
+        except (OSError, ssl.SSLError) as error:
+            log.warning(event_names.CERTIFICATE_REFUSED, path=self._certificate, error=str(error))
+            return False
+        self._seen = state
+        log.info(event_names.CERTIFICATE_RENEWED, path=self._certificate)
+        return True
+
+    def _state(self) -> tuple[tuple[int, int, int], ...]:
+        files = (Path(path).stat() for path in (self._certificate, self._key))
+        return tuple((each.st_ino, each.st_mtime_ns, each.st_size) for each in files)
+
+    def _load(self) -> ssl.SSLContext:
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        context.load_cert_chain(self._certificate, self._key)
+        return context
+
+
+def self_signed() -> ssl.SSLContext:
+    """Return a context with a certificate for the loopback, signed by itself."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "py-scheduler")])
+    now = dt.datetime.now(dt.UTC)
+    names = [
+        x509.DNSName("localhost"),
+        x509.IPAddress(ipaddress.ip_address("127.0.0.1")),
+        x509.IPAddress(ipaddress.ip_address("::1")),
+    ]
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - dt.timedelta(hours=1))
+        .not_valid_after(now + _VALID_FOR)
+        .add_extension(x509.SubjectAlternativeName(names), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    pem = certificate.public_bytes(serialization.Encoding.PEM) + key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    with tempfile.NamedTemporaryFile(dir=_memory()) as file:  # OpenSSL reads nothing but files
+        file.write(pem)
+        file.flush()
+        context.load_cert_chain(file.name)
+    return context
+
+
+def _memory() -> str | None:
+    """Return a directory in memory, where there is one: the root may be read-only."""
+    return _SHARED_MEMORY if os.access(_SHARED_MEMORY, os.W_OK) else None
