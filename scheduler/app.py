@@ -36,6 +36,7 @@ from scheduler.kube.reviews import Reviews
 from scheduler.kube.watched import Watched, watched_for
 from scheduler.loop.binding_cycle import BindingCycle
 from scheduler.loop.control_loop import Asker, ControlLoop, LoopSettings, nobody_to_ask
+from scheduler.loop.drift import DriftCheck
 from scheduler.loop.evictions import EvictionGate, Evictions
 from scheduler.loop.fact_handlers import FactHandlers
 from scheduler.loop.failures import Failed, Failures
@@ -338,6 +339,7 @@ class _Run:
         )
         self._stop = asyncio.Event()
         self._lost = False
+        self._compare_now = asyncio.Event()
         self._certificate: ServingCertificate | None = None
         self._reflectors: dict[str, Reflector[Any]] = {}
         self._keeper = self._lease_keeper()
@@ -376,6 +378,7 @@ class _Run:
         stopping = asyncio.create_task(self._stop.wait())
         leading = asyncio.create_task(self._announce_leading())
         feeling = asyncio.create_task(self._feel_for_stalls())
+        comparing = asyncio.create_task(self._watch_for_drift())
         renewing = asyncio.create_task(self._keep_certificate_fresh())
         try:
             await asyncio.wait(
@@ -388,7 +391,9 @@ class _Run:
                 await recorder.close(_EVENT_SECONDS_AT_THE_END)
                 await self._release()
         finally:
-            await _cancel(delivering, reflecting, looping, stopping, leading, feeling, renewing)
+            await _cancel(
+                delivering, reflecting, looping, stopping, leading, feeling, comparing, renewing
+            )
             if runner is not None:
                 await runner.cleanup()
         log.info(event_names.SCHEDULER_STOPPED, lease_lost=self._lost)
@@ -459,6 +464,22 @@ class _Run:
                 )
                 group.create_task(reflector.run())
             group.create_task(self._tidy_when_synced())
+
+    async def _watch_for_drift(self) -> None:
+        """Compare the cache with a fresh list, now and then and on SIGUSR2."""
+        while not self._core.loop.synced:  # noqa: ASYNC110 - the loop is not made to tell anyone
+            await asyncio.sleep(0.5)
+        compared = {Resource.NODE, Resource.POD}
+        watched = {each.resource: each for each in self._watched if each.resource in compared}
+        check = DriftCheck(
+            self._client,
+            watched,
+            {resource: self._reflectors[resource] for resource in watched},
+            self._core.cache,
+            self._core.inbox,
+            self._telemetry,
+        )
+        await check.run(self._settings.drift_seconds, self._compare_now)
 
     async def _tidy_when_synced(self) -> None:
         while not self._core.loop.synced:  # noqa: ASYNC110 - the loop is not made to tell anyone
@@ -541,6 +562,7 @@ class _Run:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._on_signal)
+        loop.add_signal_handler(signal.SIGUSR2, self._compare_now.set)
 
     def _on_signal(self) -> None:
         """Stop in order; a second signal does not wait for anything."""

@@ -124,6 +124,14 @@ class ClusterCache:
         """Yield every pod that is placed by us and not yet confirmed."""
         return (self._pods[uid] for uid in self._assumed)
 
+    def told_pods(self) -> Iterator[Pod]:
+        """Yield every placed pod that the API server told."""
+        return (pod for uid, pod in self._pods.items() if uid not in self._assumed)
+
+    def nodes(self) -> Iterator[Node]:
+        """Yield every node, as it was told."""
+        return iter(self._columns.nodes)
+
     # The small objects.
 
     def put(self, resource: ResourceName, item: KubeObject) -> None:

@@ -221,6 +221,13 @@ class Reflector(Generic[T]):
             except ApiError as problem:
                 await self._recover(problem)
 
+    def correct(self, key: Key, found: T | None) -> None:
+        """Tell what a fresh list *found* under *key*, where the watch had told otherwise."""
+        if found is None:
+            self._remove(key, seen=False)
+        else:
+            self._put(key, found)
+
     async def _list(self) -> None:
         if self._streaming:
             await self._list_by_stream()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import ssl
 import time
 
@@ -180,3 +182,14 @@ def test_rate_limit_is_kept(control_plane, world):
         assert seen <= 5 + 5 * elapsed
         world.expect_all_scheduled(pods)
         assert time.monotonic() - began >= (25 - 5) / 5
+
+
+def test_cache_is_compared_on_a_signal(control_plane, world):
+    world.nodes("a", cpu="4")
+    world.expect_all_scheduled(world.pods(3, cpu="1"))
+    with scheduler_process(
+        control_plane, config=configuration(profiles=[profile("compared")])
+    ) as scheduler:
+        os.kill(scheduler.process.pid, signal.SIGUSR2)
+        until(lambda: scheduler.metric("py_scheduler_cache_comparisons_total", result="equal"))
+        assert not scheduler.lines("cache.drifted")
