@@ -12,6 +12,7 @@ from typing import Final
 
 from scheduler.plugins.default_binder import DefaultBinder
 from scheduler.plugins.default_preemption import DefaultPreemption
+from scheduler.plugins.dynamic_resources import DynamicResources
 from scheduler.plugins.image_locality import ImageLocality
 from scheduler.plugins.inter_pod_affinity import InterPodAffinity
 from scheduler.plugins.node_affinity import NodeAffinity
@@ -50,6 +51,7 @@ IN_TREE: Final[Mapping[str, type]] = MappingProxyType(
             VolumeZone,
             PodTopologySpread,
             InterPodAffinity,
+            DynamicResources,
             DefaultPreemption,
             NodeResourcesBalancedAllocation,
             ImageLocality,

@@ -122,7 +122,9 @@ async def test_nodes_that_vanish_without_a_word_have_no_reason_and_no_hope(servi
 
     decision = await decide([filtering(service)])
 
-    assert decision.message.startswith("0/3 nodes are available: preemption: ")
+    assert decision.message.startswith(
+        "0/3 nodes are available: no new claims to deallocate, preemption: "
+    )
     assert not decision.diagnosis.preemption_may_help.any()
 
 

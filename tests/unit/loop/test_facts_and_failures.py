@@ -13,7 +13,7 @@ from scheduler.testing.harness import Harness
 from scheduler.testing.simulated_api import pod_path
 
 NO_ROOM = (
-    "0/1 nodes are available: 1 Insufficient cpu. preemption: "
+    "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, preemption: "
     "0/1 nodes are available: 1 No preemption victims found for incoming pod."
 )
 
