@@ -7,15 +7,11 @@ from typing import Final
 
 SCHEDULER_STARTED: Final = "scheduler.started"
 SCHEDULER_STOPPED: Final = "scheduler.stopped"
-SCHEDULER_FAILED: Final = "scheduler.failed"
 
 CONFIGURATION_LOADED: Final = "configuration.loaded"
 CONFIGURATION_IGNORED: Final = "configuration.ignored"
 DEFAULT_PLUGINS_MISSED: Final = "default_plugins.missed"
 
-POD_QUEUED: Final = "pod.queued"
-POD_GATED: Final = "pod.gated"
-POD_ASSUMED: Final = "pod.assumed"
 POD_BOUND: Final = "pod.bound"
 POD_PARKED: Final = "pod.parked"
 POD_RETRIED: Final = "pod.retried"
@@ -23,19 +19,13 @@ POD_NOMINATED: Final = "pod.nominated"
 POD_PREEMPTED: Final = "pod.preempted"
 PREEMPTION_FAILED: Final = "preemption.failed"
 POD_REFUSED: Final = "pod.refused"
-POD_VANISHED: Final = "pod.vanished"
-POD_WAITED: Final = "pod.waited"
 
-BINDING_CONFLICTED: Final = "binding.conflicted"
 BINDING_THROTTLED: Final = "binding.throttled"
 BINDING_FAILED: Final = "binding.failed"
 BINDING_ANSWER_LOST: Final = "binding.answer_lost"
-BINDING_CLARIFIED: Final = "binding.clarified"
 
-EVENT_DROPPED: Final = "event.dropped"
 STATUS_FAILED: Final = "pod_status.failed"
 
-NODE_CLOSED: Final = "node.closed"
 OBJECT_MALFORMED: Final = "object.malformed"
 
 WATCH_STARTED: Final = "watch.started"
@@ -54,7 +44,6 @@ PLUGIN_FAILED: Final = "plugin.failed"
 PLUGIN_STALLED: Final = "plugin.stalled"
 PLUGIN_DISABLED: Final = "plugin.disabled"
 PROFILE_STOPPED: Final = "profile.stopped"
-EXTENDER_FAILED: Final = "extender.failed"
 
 LOOP_STALLED: Final = "loop.stalled"
 HEALTH_FAILED: Final = "health.failed"
