@@ -18,13 +18,13 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Any, Final, Self
 
-from scheduler.app import Core, build_core
 from scheduler.config.configuration import read
 from scheduler.framework.profile import Profile, Weighted
 from scheduler.framework.registry import Registry
 from scheduler.kube import binding, pod_status
 from scheduler.kube.events import Event
 from scheduler.kube.requests import Requests
+from scheduler.loop.assembly import Core, build_core
 from scheduler.loop.control_loop import LoopSettings
 from scheduler.loop.telemetry import Recorder, Telemetry
 from scheduler.model.fact import KubeObject, Resource

@@ -8,8 +8,8 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any, Final
 
-from scheduler.app import Core
 from scheduler.errors import ApiError, Conflict, NotFound, Rejected
+from scheduler.loop.assembly import Core
 from scheduler.model.fact import Added, Deleted, Fact, Resource, Updated
 from scheduler.model.meta import PodUid
 from scheduler.model.node import Node

@@ -2,8 +2,8 @@
 
 import pytest
 
-from scheduler.app import watched_for
 from scheduler.errors import Forbidden
+from scheduler.kube.watched import watched_for
 from scheduler.loop.control_loop import LoopSettings
 from scheduler.model.fact import Resource
 from scheduler.testing import make_node, make_pod
