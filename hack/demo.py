@@ -225,7 +225,9 @@ def row_of(pod: Json, zones: Mapping[str, str], bound: Mapping[str, Json]) -> Ro
     if not node_name:
         condition = _condition(pod)
         gates = ", ".join(gate["name"] for gate in pod["spec"].get("schedulingGates", []))
-        why = f"waits for {gates}" if gates else condition.get("message", "")
+        # What preemption has to add is the same for all of them, and long.
+        told = condition.get("message", "").partition(" no new claims to deallocate")[0]
+        why = f"waits for {gates}" if gates else told
         return Row(name, "gated" if gates else "waiting", "", "", why)
     line = bound.get(name)
     why = f"best of {line['feasible']} that fit, {line['evaluated']} judged" if line else ""

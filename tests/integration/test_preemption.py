@@ -12,7 +12,7 @@ pytestmark = pytest.mark.integration
 _CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 NO_ROOM = "0/1 nodes are available: 1 Insufficient cpu."
 NO_VICTIMS = (
-    f"{NO_ROOM} preemption: 0/1 nodes are available: "
+    f"{NO_ROOM} no new claims to deallocate, preemption: 0/1 nodes are available: "
     "1 No preemption victims found for incoming pod."
 )
 
@@ -176,7 +176,9 @@ def test_who_must_never_preempt_waits(world, kubelet):
         control_plane.request("DELETE", f"{_CLASSES}/test-meek")
 
     world.expect_unschedulable(
-        high, f"{NO_ROOM} preemption: not eligible due to preemptionPolicy=Never."
+        high,
+        f"{NO_ROOM} no new claims to deallocate, "
+        "preemption: not eligible due to preemptionPolicy=Never.",
     )
     assert world.node_of(low) == "a"
     world.delete_pod(low)
