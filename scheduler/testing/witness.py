@@ -25,7 +25,7 @@ class Witness:
 
     Args:
         ours: The name of the scheduler.
-        effective: UID and node of every binding that took effect, whoever asked for it.
+        effective: UID and node of every binding by this scheduler that took effect.
     """
 
     def __init__(self, ours: str, effective: "set[tuple[str, str]]") -> None:
@@ -71,7 +71,7 @@ class Witness:
             assert was == name or (pod.uid, was) not in self._effective, (
                 f"{key} is posted to {name}, although it was posted to {was} before and is there"
             )
-        if earlier is None or earlier[0] != name:
+        if (pod.uid, name) not in self._effective:
             self._check_fit(pod, name)
         self.posted[pod.uid] = name, pod
 

@@ -108,6 +108,12 @@ def test_finds_a_nomination_that_outlives_its_pod(monkeypatch):
     assert re.search("is nominated to .* although it is gone", _caught())
 
 
+def test_finds_a_binding_that_waited_and_is_not_checked_again(monkeypatch):
+    monkeypatch.setattr(BindingCycle, "_objection", lambda self, placement: "")
+
+    assert re.search("over-commits|known to be gone|one pod too many", _caught())
+
+
 def test_finds_an_assumed_pod_whose_end_is_not_noticed(monkeypatch):
     monkeypatch.setattr(BindingCycle, "condemned", lambda self, pod: None)
 
