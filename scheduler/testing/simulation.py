@@ -84,7 +84,7 @@ class Doorman:
     """
 
     name = "Doorman"
-    requeue_on = (Requeue(ClusterEvent(NODE, Action.UPDATE_NODE_LABEL)),)
+    requeue_on = (Requeue(ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_LABEL)),)
 
     def __init__(self, api: SimulatedApi) -> None:
         self._api = api
