@@ -85,7 +85,9 @@ def test_finds_a_lost_answer_that_is_taken_for_a_failure(monkeypatch):
 
     monkeypatch.setattr(binding._Binding, "judge_failure", gives_up)
 
-    assert re.search("over-commits|too many|posted to .* before and is there", _caught())
+    assert re.search(
+        "over-commits|too many|let in before|posted to .* before and is there", _caught()
+    )
 
 
 def test_finds_an_event_that_is_dropped_while_a_pod_is_in_flight(monkeypatch):
