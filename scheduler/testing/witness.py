@@ -63,8 +63,8 @@ class Witness:
         if pod is None:
             return  # its end was told between decision and request
         self.decided.add((pod.uid, name))
-        if pod.node_name:
-            return  # somebody was faster, and the server says so
+        if pod.node_name or pod.terminating:
+            return  # it is known to be decided, and the server says so
         earlier = self.posted.get(pod.uid)
         if earlier is not None:
             was = earlier[0]
