@@ -107,14 +107,18 @@ async def bind(
     annotations: Mapping[str, str] = NO_ANNOTATIONS,
     pacing: BindPacing = DEFAULT_PACING,
     observer: BindObserver = UNOBSERVED,
+    objection: Callable[[], str] = lambda: "",
 ) -> BindOutcome:
     """Bind *pod* to *node*, and return only once it is known what became of it.
+
+    Before it is posted again *objection* is asked: it tells why the pod should not go to the node
+    any more, and is empty where it may.
 
     While the API server cannot be reached this waits; cancel it when a watch has told the pod's
     node meanwhile.
     """
     body = binding_body(pod, node, annotations)
-    return await _Binding(requests, pod, node, body, pacing, observer).carry_out()
+    return await _Binding(requests, pod, node, body, pacing, observer, objection).carry_out()
 
 
 def binding_body(pod: Pod, node: str, annotations: Mapping[str, str] = NO_ANNOTATIONS) -> bytes:
@@ -206,6 +210,7 @@ class _Binding:
         body: bytes,
         pacing: BindPacing,
         observer: BindObserver,
+        objection: Callable[[], str],
     ) -> None:
         self.requests = requests
         self.pod = pod
@@ -215,6 +220,7 @@ class _Binding:
         self.pod_path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}"
         self.pacing = pacing
         self.observer = observer
+        self.objection = objection
         self.throttled_seconds = 0.0
 
     async def carry_out(self) -> BindOutcome:
@@ -232,6 +238,8 @@ class _Binding:
 
     async def post_again(self) -> BindOutcome | _Lost:
         """Post although an earlier post may still take effect: no refusal is final then."""
+        if why := self.objection():
+            return await self.settle(_Lost(why))
         answer = await self.post()
         match answer:
             case Taken():
@@ -255,6 +263,8 @@ class _Binding:
             except Throttled as error:
                 if not await self.wait_as_told(error):
                     return Refused(str(error))
+                if why := self.objection():
+                    return Refused(why)
             except ApiError as error:
                 return self.judge_failure(error)
             else:

@@ -266,6 +266,7 @@ class BindingCycle:
             placement.node,
             annotations=placement.annotations,
             observer=self._telemetry,
+            objection=lambda: self._objection(placement),
         )
 
     async def _nominate(self, placement: Placement) -> None:
@@ -318,6 +319,14 @@ class BindingCycle:
                 await self._requests.patch(path, _encode(body), MERGE_PATCH)
             except ApiError as error:
                 self._telemetry.effect_not_undone(placement.pod, path, str(error))
+
+    def _objection(self, placement: Placement) -> str:
+        """Tell why the binding should not be posted again; empty where it may be."""
+        try:
+            failed = self._no_longer_fits(placement)
+        except PluginError as bug:
+            return str(bug)
+        return "" if failed is None else failed.message
 
     def _no_longer_fits(self, placement: Placement) -> Failed | None:
         """Check the chosen row again: facts may have come in while the bind waited for its turn."""

@@ -84,7 +84,7 @@ class Doorman:
     """
 
     name = "Doorman"
-    requeue_on = (Requeue(ClusterEvent(NODE, Action.UPDATE_NODE_LABEL)),)
+    requeue_on = (Requeue(ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_LABEL)),)
 
     def __init__(self, api: SimulatedApi) -> None:
         self._api = api
@@ -210,7 +210,7 @@ class _Life:
     def judge(self, key: str, uid: PodUid, node: str) -> None:
         """Hold a binding that is about to be posted against what is known."""
         try:
-            self.effective.update(self._storm.api.bound)
+            self.effective.update(set(self._storm.api.bound) - self._storm.foreign)
             self.witness.posting(key, uid, node)
         except AssertionError as problem:
             self.broken = self.broken or problem
@@ -338,7 +338,7 @@ class _Simulation:
 
     def _check_bindings(self) -> None:
         bound = self._storm.api.bound
-        self._life.effective.update(bound)
+        self._life.effective.update(set(bound) - self._storm.foreign)
         uids = [uid for uid, _ in bound]
         if len(set(uids)) < len(uids):
             twice = next(uid for uid in uids if uids.count(uid) > 1)

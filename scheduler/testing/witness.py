@@ -25,7 +25,7 @@ class Witness:
 
     Args:
         ours: The name of the scheduler.
-        effective: UID and node of every binding that took effect, whoever asked for it.
+        effective: UID and node of every binding by this scheduler that took effect.
     """
 
     def __init__(self, ours: str, effective: "set[tuple[str, str]]") -> None:
@@ -63,15 +63,15 @@ class Witness:
         if pod is None:
             return  # its end was told between decision and request
         self.decided.add((pod.uid, name))
-        if pod.node_name:
-            return  # somebody was faster, and the server says so
+        if pod.node_name or pod.terminating:
+            return  # it is known to be decided, and the server says so
         earlier = self.posted.get(pod.uid)
         if earlier is not None:
             was = earlier[0]
             assert was == name or (pod.uid, was) not in self._effective, (
                 f"{key} is posted to {name}, although it was posted to {was} before and is there"
             )
-        if earlier is None or earlier[0] != name:
+        if (pod.uid, name) not in self._effective:
             self._check_fit(pod, name)
         self.posted[pod.uid] = name, pod
 

@@ -85,7 +85,9 @@ def test_finds_a_lost_answer_that_is_taken_for_a_failure(monkeypatch):
 
     monkeypatch.setattr(binding._Binding, "judge_failure", gives_up)
 
-    assert re.search("over-commits|too many|posted to .* before and is there", _caught())
+    assert re.search(
+        "over-commits|too many|let in before|posted to .* before and is there", _caught()
+    )
 
 
 def test_finds_an_event_that_is_dropped_while_a_pod_is_in_flight(monkeypatch):
@@ -106,6 +108,12 @@ def test_finds_a_nomination_that_outlives_its_pod(monkeypatch):
     monkeypatch.setattr(SchedulingQueue, "delete", keeps_nomination)
 
     assert re.search("is nominated to .* although it is gone", _caught())
+
+
+def test_finds_a_binding_that_waited_and_is_not_checked_again(monkeypatch):
+    monkeypatch.setattr(BindingCycle, "_objection", lambda self, placement: "")
+
+    assert re.search("over-commits|known to be gone|one pod too many", _caught())
 
 
 def test_finds_an_assumed_pod_whose_end_is_not_noticed(monkeypatch):

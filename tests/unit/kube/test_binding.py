@@ -311,3 +311,24 @@ async def test_under_random_faults_the_outcome_is_what_the_server_holds(seed):
     outcome = await outcome_of(api)
 
     assert isinstance(outcome, Bound) == (api.node == "n1")
+
+
+async def test_does_not_post_again_to_a_node_that_has_filled_after_a_429():
+    api = BindingApi(posts=[Throttled("slow down", retry_after_seconds=1.0)])
+    pacing = BindPacing(sleep=api.sleep, rng=random.Random(1))
+
+    outcome = await bind(api, POD, "n1", pacing=pacing, objection=lambda: "it is full")
+
+    assert outcome == Refused("it is full")
+    assert (api.posted, api.node) == (1, "")
+
+
+async def test_an_objection_after_a_lost_answer_waits_until_the_first_post_is_dead():
+    api = BindingApi(posts=[Lost(executed=False)])
+    pacing = BindPacing(sleep=api.sleep, rng=random.Random(1))
+
+    outcome = await bind(api, POD, "n1", pacing=pacing, objection=lambda: "it is full")
+
+    assert outcome == Refused("it is full")
+    assert api.posted == 1
+    assert api.clock >= pacing.settle_seconds
