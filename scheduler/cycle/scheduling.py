@@ -13,6 +13,7 @@ from scheduler.config.document import Extender
 from scheduler.cycle.ties import pick
 from scheduler.errors import PluginError
 from scheduler.framework.asking import ask
+from scheduler.framework.candidates import least_harm
 from scheduler.framework.decision import (
     CLEAR,
     KEEP,
@@ -32,8 +33,10 @@ from scheduler.framework.extending import (
     Unanswered,
     filter_question,
     is_interested,
+    preempt_question,
     prioritize_question,
     read_filter,
+    read_preempt,
     read_scores,
 )
 from scheduler.framework.filtering import (
@@ -46,7 +49,7 @@ from scheduler.framework.filtering import (
 )
 from scheduler.framework.observer import SILENT, Observer
 from scheduler.framework.profile import Profile
-from scheduler.framework.rejection import Proposal, Refusal, Scores
+from scheduler.framework.rejection import Candidate, Proposal, Refusal, Scores
 from scheduler.framework.scoring import score_nodes
 from scheduler.model.pod import Pod
 from scheduler.snapshot.mixing import mix
@@ -246,8 +249,9 @@ def _make_room(attempt: Attempt, narrowed: Narrowed, filtered: Filtered | None) 
         return Park(attempt.pod, diagnosis, CLEAR)
     said: list[str] = []
     clear = False
-    for answer in _ask_post_filters(attempt, narrowed, diagnosis):
+    for found in _ask_post_filters(attempt, narrowed, diagnosis):
         yield BREATHE
+        answer = yield from _consult(attempt, found)
         if isinstance(answer, Proposal):
             return Preempt(
                 attempt.pod,
@@ -264,6 +268,30 @@ def _make_room(attempt: Attempt, narrowed: Narrowed, filtered: Filtered | None) 
         if answer.stop:
             break
     return Park(attempt.pod, diagnosis.with_post_filter(", ".join(said)), CLEAR if clear else KEEP)
+
+
+def _consult(
+    attempt: Attempt, proposal: Proposal | Refusal
+) -> Generator[Breathe | Questions, Answers, Proposal | Refusal]:
+    """Let the extenders strike candidates out of a proposal, or change their victims."""
+    consulted = [
+        extender
+        for extender in attempt.extenders
+        if extender.preempt_verb and is_interested(extender, attempt.pod)
+    ]
+    if not consulted or isinstance(proposal, Refusal):
+        return proposal
+    candidates: Sequence[Candidate] = proposal.candidates or (proposal.chosen,)
+    for extender in consulted:
+        question = preempt_question(extender, attempt.pod, candidates)
+        (answer,) = yield from _put(question)
+        try:
+            candidates = read_preempt(question, answer, attempt.nodes, candidates)
+        except ExtenderError as error:
+            return Refusal(f"preemption: {error}", stop=True)
+        if not candidates:
+            return Refusal("preemption: no candidate node for preemption")
+    return Proposal(least_harm(candidates), tuple(candidates), proposal.message)
 
 
 def _ask_post_filters(

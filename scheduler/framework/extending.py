@@ -19,7 +19,8 @@ import numpy as np
 from scheduler.config.document import Extender
 from scheduler.errors import SchedulerError
 from scheduler.framework.diagnosis import Filtered, Verdict
-from scheduler.framework.rejection import MAX_NODE_SCORE, NodeMask, Scores
+from scheduler.framework.rejection import MAX_NODE_SCORE, Candidate, NodeMask, Scores
+from scheduler.model.meta import PodUid
 from scheduler.model.pod import Pod
 from scheduler.snapshot.node_table import NodeTable
 
@@ -119,6 +120,32 @@ def bind_question(extender: Extender, pod: Pod, node: str) -> Ask:
     return Ask(extender, extender.bind_verb, _encode(body))
 
 
+def preempt_question(extender: Extender, pod: Pod, candidates: Sequence[Candidate]) -> Ask:
+    """Ask which of *candidates* may make room for *pod*, and by which victims."""
+    whole = None
+    if not extender.node_cache_capable:
+        whole = {
+            each.node: {
+                "Pods": [msgspec.Raw(victim.raw) for victim in each.victims],
+                "NumPDBViolations": each.pdb_violations,
+            }
+            for each in candidates
+        }
+    named = {
+        each.node: {
+            "Pods": [{"UID": victim.uid} for victim in each.victims],
+            "NumPDBViolations": each.pdb_violations,
+        }
+        for each in candidates
+    }
+    body = {
+        "Pod": msgspec.Raw(pod.raw),
+        "NodeNameToVictims": whole,
+        "NodeNameToMetaVictims": named if whole is None else None,
+    }
+    return Ask(extender, extender.preempt_verb, _encode(body))
+
+
 def _arguments(extender: Extender, pod: Pod, nodes: NodeTable) -> bytes:
     names = list(nodes.names)
     whole = None
@@ -214,6 +241,55 @@ def read_bind(ask: Ask, answer: Answer) -> str:
     """Return why the extender did not bind the pod; empty where it did."""
     result, why = _read(ask, answer)
     return why or str(result.get("error") or "")
+
+
+def read_preempt(
+    ask: Ask, answer: Answer, nodes: NodeTable, candidates: Sequence[Candidate]
+) -> tuple[Candidate, ...]:
+    """Read which of *candidates* the extender left, with which victims.
+
+    Raises:
+        ExtenderError: If it failed, and is not ignorable.
+    """
+    result, why = _read(ask, answer)
+    found: list[Candidate] = []
+    for node, victims in (result.get("nodenametometavictims") or {}).items():
+        candidate, problem = _named(ask, node, _folded(victims), nodes)
+        found.append(candidate)
+        why = why or problem
+    if why and ask.extender.ignorable:
+        return tuple(candidates)
+    kept = [each for each in found if each.victims]
+    if not why and len(kept) < len(found) and not ask.extender.ignorable:
+        empty = next(each.node for each in found if not each.victims)
+        why = f'expected at least one victim pod on node "{empty}"'
+    if why:
+        raise ExtenderError(why)
+    # The server lists nodes in any order; equal ones are told apart by ours.
+    order = {each.node: index for index, each in enumerate(candidates)}
+    return tuple(sorted(kept, key=lambda each: order.get(each.node, len(order))))
+
+
+def _named(
+    ask: Ask, node: str, victims: Mapping[str, Any], nodes: NodeTable
+) -> tuple[Candidate, str]:
+    """Return the candidate that an extender speaks of, or why there is none like that."""
+    url, row = ask.extender.url_prefix, nodes.row_of(node)
+    if row is None:
+        return Candidate(node, ()), f"extender: {url} claims to preempt on unknown node {node}"
+    there = {pod.uid: pod for pod in nodes.pods_on(row)}
+    uids = [PodUid(str(_folded(each).get("uid", ""))) for each in victims.get("pods") or ()]
+    pods = tuple(there[uid] for uid in uids if uid in there)
+    missing = next((uid for uid in uids if uid not in there), None)
+    problem = (
+        ""
+        if missing is None
+        else (
+            f"extender: {url} claims to preempt pod (UID: {missing}) on node: {node}, "
+            "but the pod is not found on that node"
+        )
+    )
+    return Candidate(node, pods, int(victims.get("numpdbviolations") or 0)), problem
 
 
 def _read(ask: Ask, answer: Answer) -> tuple[Mapping[str, Any], str]:

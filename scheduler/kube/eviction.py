@@ -94,8 +94,7 @@ async def evict(
     if not wanted():
         return Spared()
     path = f"/api/v1/namespaces/{victim.namespace}/pods/{victim.name}"
-    options = _encode(_DeleteOptions(preconditions=_Preconditions(uid=victim.uid)))
-    deleted = await persist(lambda: requests.delete(path, options), pacing)
+    deleted = await persist(lambda: requests.delete(path, _options(victim)), pacing)
     match deleted:
         case Obsolete():
             return AlreadyGone()
@@ -103,3 +102,7 @@ async def evict(
             return NotEvicted(message)
         case _:
             return Evicted()
+
+
+def _options(victim: Pod) -> bytes:
+    return _encode(_DeleteOptions(preconditions=_Preconditions(uid=victim.uid)))

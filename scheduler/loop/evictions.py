@@ -29,7 +29,7 @@ Source: ``pkg/scheduler/framework/preemption/executor.go``.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from functools import partial
@@ -146,6 +146,11 @@ class Evictions:
     def in_flight(self) -> int:
         """How many preemptions have victims that have not been told to go."""
         return len(self._tasks)
+
+    @property
+    def preemptors(self) -> Iterator[Pod]:
+        """The pods that room is made for."""
+        return (preemption.pod for preemption in self._running.values())
 
     def state_of(self, uid: str) -> State | None:
         """Return how far the preemption for a pod is; None where there is none."""

@@ -176,7 +176,7 @@ class _DryRun:
 
     def evict(self, rows: Rows) -> list[Candidate]:
         """Return which of *rows* could be candidates, with the fewest victims each, in order."""
-        lower = {row: self._lower(row) for row in rows.tolist()}
+        lower = {row: _lower(self._nodes, row, self._pod) for row in rows.tolist()}
         tried = np.array([row for row, pods in lower.items() if pods], dtype=np.intp)
         self._note_hopeless([row for row, pods in lower.items() if not pods])
         if not len(tried):
@@ -200,14 +200,6 @@ class _DryRun:
             absent=_NOT_HELPFUL,
             nodes=len(self._nodes),
         ).message
-
-    def _lower(self, row: int) -> list[Pod]:
-        priority = self._pod.priority
-        return [
-            pod
-            for pod in self._nodes.pods_on(row)
-            if pod.priority < priority and not _is_mirror(pod)
-        ]
 
     def _note_hopeless(self, rows: Sequence[int]) -> None:
         if rows:
@@ -252,6 +244,13 @@ class _DryRun:
                 yield Candidate(node, victims, each.violations)
             else:
                 self.errors.append(f'expected at least one victim pod on node "{node}"')
+
+
+def _lower(nodes: NodeTable, row: int, pod: Pod) -> list[Pod]:
+    """Return the pods in *row* that may have to go for *pod*."""
+    priority = pod.priority
+    there = nodes.pods_on(row)
+    return [other for other in there if other.priority < priority and not _is_mirror(other)]
 
 
 def _is_mirror(pod: Pod) -> bool:

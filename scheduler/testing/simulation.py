@@ -141,7 +141,12 @@ class Connection:
         return await self._carry(lambda: self._api.patch(path, body, content_type, params))
 
     async def delete(self, path: str, body: bytes = b"", params: Params | None = None) -> bytes:
-        """Delete what is at *path*."""
+        """Delete what is at *path*; evictions are judged on their way."""
+        await self._life.await_point()
+        _, _, name = path.rpartition("/")
+        uid = msgspec.json.decode(body or b"{}").get("preconditions", {}).get("uid", "")
+        self._life.note(name, "is to be deleted")
+        self._life.judge_deletion(f"default/{name}", PodUid(uid))
         return await self._carry(lambda: self._api.delete(path, body, params))
 
     async def _carry(self, request: Callable[[], Awaitable[bytes]]) -> bytes:
@@ -215,6 +220,13 @@ class _Life:
         except AssertionError as problem:
             self.broken = self.broken or problem
 
+    def judge_deletion(self, key: str, uid: PodUid) -> None:
+        """Hold a deletion that is about to be asked for against what is known."""
+        try:
+            self.witness.deleting(key, uid)
+        except AssertionError as problem:
+            self.broken = self.broken or problem
+
     # Its end.
 
     def kill_at(self, points: int) -> None:
@@ -241,6 +253,7 @@ class _Life:
         self.harness.running.cancel()
         await asyncio.gather(self.harness.running, return_exceptions=True)
         await self.harness.core.binding.finish(0.0)
+        await self.harness.core.evictions.finish(0.0)
         await self.harness.core.status.close(0.0)
 
 

@@ -33,6 +33,7 @@ class Witness:
         self._effective = effective
         self.pods: dict[PodUid, Pod] = {}
         self.nodes: dict[str, Node] = {}
+        self._late: dict[PodUid, Pod] = {}
         self.posted: dict[PodUid, tuple[str, Pod]] = {}
         """Where pods were posted to, until their fate was told."""
         self.decided: set[tuple[str, str]] = set()
@@ -47,6 +48,7 @@ class Witness:
                     self.posted.pop(pod.uid, None)
             case Deleted(Resource.POD, Pod() as pod):
                 self.pods.pop(pod.uid, None)
+                self._late[pod.uid] = pod
                 self.posted.pop(pod.uid, None)
             case Added(Resource.NODE, Node() as node) | Updated(Resource.NODE, _, Node() as node):
                 self.nodes[node.name] = node
@@ -80,6 +82,19 @@ class Witness:
         refused = isinstance(error, Conflict | NotFound | Rejected)
         if uid in self.posted and refused and (uid, self.posted[uid][0]) not in self._effective:
             del self.posted[uid]
+
+    def deleting(self, key: str, uid: PodUid) -> None:
+        """Judge the deletion of the pod *key* that is about to be asked for."""
+        assert uid, f"{key} is deleted whoever it is"
+        victim = self.pods.get(uid)
+        if victim is None:
+            return  # its end was told between decision and request
+        # One that is gone or bound by now may have been the reason: it was not long ago.
+        assert any(
+            pod.priority > victim.priority
+            for pod in (*self.pods.values(), *self._late.values())
+            if pod.spec.scheduler_name == self._ours
+        ), f"{key} has to go, and nobody more important waits"
 
     def _of_key(self, key: str) -> Pod | None:
         return next((pod for pod in self.pods.values() if pod.key == key), None)
@@ -117,6 +132,9 @@ class Witness:
                 assert placed or core.queue.place_of(uid), f"{pod.key} ({uid}) is lost"
         for queued in core.queue:
             assert self._is_pending(queued.pod.uid), f"waits although gone: {queued.tell()}"
+        for pod in core.evictions.preemptors:
+            here = self._is_pending(pod.uid)
+            assert here, f"room is made for {pod.key} although it is gone or bound"
         for node, pods in core.queue.nominator.by_node().items():
             for pod in pods:
                 here = self._is_pending(pod.uid)
@@ -125,6 +143,7 @@ class Witness:
     def check_at_rest(self, core: Core) -> None:
         """Assert that nothing is under way any more."""
         assert core.binding.in_flight == 0, "a binding never ended"
+        assert core.evictions.in_flight == 0, "an eviction never ended"
         assumed = sorted(pod.key for pod in core.cache.assumed())
         assert not assumed, f"assumed forever: {', '.join(assumed)}"
         assert core.queue.in_flight_counts()["PodPopped"] == 0, "in flight forever"

@@ -13,9 +13,11 @@ import structlog
 from scheduler.cache.cluster_cache import ClusterCache
 from scheduler.errors import Unreachable
 from scheduler.framework.decision import SetTo
-from scheduler.kube import binding
+from scheduler.kube import binding, eviction
 from scheduler.kube.binding import Refused, Taken
 from scheduler.loop.binding_cycle import BindingCycle
+from scheduler.loop.evictions import Evictions
+from scheduler.plugins import default_preemption
 from scheduler.queue.in_flight import InFlight
 from scheduler.queue.scheduling_queue import SchedulingQueue
 from scheduler.testing.simulation import simulate
@@ -120,6 +122,26 @@ def test_finds_an_assumed_pod_whose_end_is_not_noticed(monkeypatch):
     monkeypatch.setattr(BindingCycle, "condemned", lambda self, pod: None)
 
     assert re.search("assumed forever", _caught())
+
+
+def test_finds_victims_that_are_not_less_important(monkeypatch):
+    monkeypatch.setattr(
+        default_preemption, "_lower", lambda nodes, row, _: list(nodes.pods_on(row))
+    )
+
+    assert re.search("has to go, and nobody more important waits", _caught())
+
+
+def test_finds_a_preemption_that_outlives_its_pod(monkeypatch):
+    monkeypatch.setattr(Evictions, "abandon", lambda self, pod: None)
+
+    assert re.search("room is made for .* although it is gone", _caught())
+
+
+def test_finds_an_eviction_without_the_uid(monkeypatch):
+    monkeypatch.setattr(eviction, "_options", lambda victim: b"{}")
+
+    assert re.search("is deleted whoever it is", _caught())
 
 
 def test_finds_a_binding_without_the_uid(monkeypatch):

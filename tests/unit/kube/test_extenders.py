@@ -11,7 +11,7 @@ from scheduler.cache.cluster_cache import ClusterCache
 from scheduler.config.configuration import read
 from scheduler.config.document import Extender, ManagedResource
 from scheduler.cycle.scheduling import Attempt, schedule
-from scheduler.framework.decision import Bind, Park, Retry
+from scheduler.framework.decision import KEEP, Bind, Park, Preempt, Retry
 from scheduler.framework.extending import (
     Questions,
     bind_question,
@@ -240,3 +240,122 @@ def test_resources_an_extender_wants_ignored_replace_those_of_the_document():
     spec = read(text).resolve(Registry(IN_TREE).available).profiles[0]
 
     assert spec.args["NodeResourcesFit"].ignored_resources == ("example.com/gpu",)
+
+
+# Making room (TestCallExtenders, the extender cases of TestPreempt).
+
+
+def full_nodes():
+    cache = three_nodes()
+    for name, priority in (("a", 1), ("b", 2), ("c", 3)):
+        cache.add_pod(make_pod(f"low-{name}", node=name, requests="4 cpu", priority=priority))
+    return cache
+
+
+HIGH = make_pod("high", requests="4 cpu", priority=100)
+
+
+def preempting(service, **more) -> Extender:
+    fields = {"preempt_verb": "preempt", "node_cache_capable": True, **more}
+    return Extender(url_prefix=service.url, **fields)
+
+
+def only(*nodes):
+    """Leave these of the candidates, as they are."""
+
+    def answer(body):
+        given = body["NodeNameToMetaVictims"]
+        return {"NodeNameToMetaVictims": {name: given[name] for name in nodes}}
+
+    return answer
+
+
+async def test_an_extender_strikes_out_candidates(service):
+    service.answers["preempt"] = only("b", "c")
+
+    decision = await decide([preempting(service)], HIGH, full_nodes())
+
+    assert isinstance(decision, Preempt)
+    assert (decision.node, [each.name for each in decision.victims]) == ("b", ["low-b"])
+    ((verb, body),) = service.asked
+    assert (verb, body["NodeNameToVictims"]) == ("preempt", None)
+    assert body["NodeNameToMetaVictims"]["a"] == {
+        "Pods": [{"UID": "uid-default-low-a"}],
+        "NumPDBViolations": 0,
+    }
+
+
+async def test_one_extender_is_told_what_another_left(service):
+    service.answers["preempt"] = only("c")
+    service.answers["again"] = only("c")
+
+    decision = await decide(
+        [preempting(service), preempting(service, preempt_verb="again")], HIGH, full_nodes()
+    )
+
+    assert decision.node == "c"
+    assert list(service.asked[1][1]["NodeNameToMetaVictims"]) == ["c"]
+
+
+async def test_an_extender_that_keeps_no_nodes_is_sent_whole_pods(service):
+    cache = three_nodes()
+    victim = make_pod("low-a", node="a", requests="4 cpu")
+    victim.keep_raw(b'{"metadata":{"name":"low-a"}}')
+    cache.add_pod(victim)
+    cache.add_pod(make_pod("x", node="b", requests="4 cpu", priority=100))
+    cache.add_pod(make_pod("y", node="c", requests="4 cpu", priority=100))
+    service.answers["preempt"] = {
+        "NodeNameToMetaVictims": {"a": {"Pods": [{"UID": "uid-default-low-a"}]}}
+    }
+
+    decision = await decide([preempting(service, node_cache_capable=False)], HIGH, cache)
+
+    assert decision.node == "a"
+    sent = service.asked[0][1]["NodeNameToVictims"]
+    assert sent == {"a": {"Pods": [{"metadata": {"name": "low-a"}}], "NumPDBViolations": 0}}
+
+
+async def test_no_candidate_may_be_left(service):
+    service.answers["preempt"] = {"NodeNameToMetaVictims": {}}
+
+    decision = await decide([preempting(service)], HIGH, full_nodes())
+
+    assert (type(decision), decision.nomination) == (Park, KEEP)
+    assert decision.message.endswith(" preemption: no candidate node for preemption")
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        ({"a": {"Pods": []}}, 'expected at least one victim pod on node "a"'),
+        ({"z": {"Pods": [{"UID": "x"}]}}, "unknown node z"),
+        (
+            {"a": {"Pods": [{"UID": "x"}]}},
+            "claims to preempt pod (UID: x) on node: a, but the pod is not found on that node",
+        ),
+    ],
+)
+async def test_an_extender_that_speaks_nonsense_stops_the_preemption_unless_ignorable(
+    service, answer, why
+):
+    service.answers["preempt"] = {"NodeNameToMetaVictims": answer}
+
+    strict = await decide([preempting(service)], HIGH, full_nodes())
+    lenient = await decide([preempting(service, ignorable=True)], HIGH, full_nodes())
+
+    assert isinstance(strict, Park)
+    assert strict.message.endswith(why)
+    assert isinstance(lenient, Park if answer == {"a": {"Pods": []}} else Preempt)
+
+
+async def test_an_extender_that_is_not_interested_or_not_meant_is_not_asked(service):
+    other = ManagedResource("example.com/gpu")
+
+    decision = await decide(
+        [preempting(service, managed_resources=(other,)), preempting(service, preempt_verb="")],
+        HIGH,
+        full_nodes(),
+    )
+
+    assert decision.node == "a"
+    assert not service.asked
