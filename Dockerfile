@@ -1,4 +1,6 @@
-# The image of py-scheduler, for amd64 and arm64: everything that is installed comes as a wheel.
+# The image of py-scheduler, for amd64 and arm64: everything that is installed comes as a wheel. It holds
+# the base's interpreter with its libraries, the packages, and nothing else: no shell, no pip, no apt.
+# (`kubectl debug` brings a shell to a running one.)
 #
 #   docker build -t py-scheduler .
 #
@@ -10,7 +12,7 @@
 #     --build-arg SOURCE_DATE_EPOCH="$(git log -1 --format=%ct)" .
 #
 # (`docker buildx imagetools inspect python:3.13-slim-bookworm` tells the digest.) Any base does that
-# has Python 3.11 or newer as python3, with venv and pip. Where packages come from a mirror, or by
+# has Python 3.11 or newer as python3, with venv and pip, and dpkg. Where packages come from a mirror, or by
 # way of an authority of your own, give pip's configuration and the certificates as build secrets;
 # neither ends up in a layer:
 #
@@ -34,7 +36,7 @@ RUN --mount=type=secret,id=pip,target=/etc/pip.conf \
     && /opt/tools/bin/python -m pip --python /opt/py-scheduler/bin/python install --quiet --no-compile \
         --require-hashes --only-binary=:all: -r constraints-runtime.txt
 
-COPY pyproject.toml README.md LICENSE ./
+COPY pyproject.toml README.md LICENSE hack/image_root.py ./
 COPY scheduler scheduler
 ARG SOURCE_DATE_EPOCH=315532800
 # Of the official client only configuration and credentials are used: its APIs and models, and their
@@ -44,17 +46,17 @@ RUN /opt/tools/bin/python -m pip wheel --quiet --no-index --no-deps --no-build-i
     && /opt/tools/bin/python -m pip --python /opt/py-scheduler/bin/python install --quiet --no-compile \
         --no-index --no-deps /build/wheel/*.whl \
     && cd /opt/py-scheduler/lib/python3*/site-packages \
-    && rm -rf kubernetes/aio numpy/f2py numpy/distutils \
+    && rm -rf kubernetes/aio numpy/f2py numpy/distutils tzdata tzdata-* \
     && find kubernetes/client/api kubernetes/client/models -name '*_*.py' ! -name '__init__.py' -delete \
     && find numpy -depth -type d -name tests -exec rm -rf {} + \
     && find . -name '*_test.py' -delete \
     && find . -name '*.pyi' -delete \
-    && /opt/py-scheduler/bin/python -m compileall -q -j 0 --invalidation-mode unchecked-hash . \
-    && /opt/py-scheduler/bin/python -c 'import numpy, kubernetes.config.kube_config, scheduler.app' \
-    && mkdir -p /staging/opt && mv /opt/py-scheduler /staging/opt/ \
+    && find . -depth -type d -name __pycache__ -exec rm -rf {} + \
+    && python3 /build/image_root.py /staging /opt/py-scheduler \
+    && chroot /staging /opt/py-scheduler/bin/python -c 'import numpy, kubernetes.config.kube_config, scheduler.app, scheduler.crds.watching' \
     && find /staging -exec touch --no-dereference --date="@${SOURCE_DATE_EPOCH}" {} +
 
-FROM ${BASE_IMAGE}
+FROM scratch
 ARG BASE_IMAGE
 ARG VERSION=0.0.0
 ARG REVISION=unknown
@@ -66,8 +68,8 @@ LABEL org.opencontainers.image.title="py-scheduler" \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.revision="${REVISION}" \
       org.opencontainers.image.base.name="${BASE_IMAGE}"
-ENV PATH=/opt/py-scheduler/bin:$PATH PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
-# From the root on, since a folder made on the way would bear the time of the build.
+ENV PATH=/opt/py-scheduler/bin PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1 \
+    SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt LANG=C.UTF-8
 COPY --from=build /staging/ /
 # A number, since a kubelet that is told runAsNonRoot cannot look up a name.
 USER 65532:65532

@@ -3,14 +3,21 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 PYTEST_ARGS ?=
+CONTENTION_ARGS ?=
+DECISION_ARGS ?=
+E2E_ARGS ?=
+KUBERNETES ?=
 FIDELITY_ARGS ?=
 IMAGE_ARGS ?=
+FAILOVERS_ARGS ?=
 SIMULATION_ARGS ?=
+KILLS_ARGS ?=
+RELOADS_ARGS ?=
 
 .DEFAULT_GOAL := help
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(READY): constraints.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -31,6 +38,12 @@ test: $(READY) ## Everything that must hold: format, lint, types, room picture, 
 unit: $(READY) ## The tests that need no control plane
 	$(BIN)/python -m pytest -q tests/unit tests/golden tests/transcripts tests/simulation $(PYTEST_ARGS)
 
+e2e: $(READY) ## Scenarios in the users' words, on the local control plane, the chart installed by Helm
+	PY_SCHEDULER_KUBERNETES=$(KUBERNETES) $(BIN)/python -m pytest -q tests/e2e $(E2E_ARGS)
+
+e2e-kind: $(READY) ## The same scenarios on a kind cluster: image built and loaded; needs Docker
+	$(BIN)/python -m pytest -q tests/e2e --provider=kind $(E2E_ARGS)
+
 format: $(READY) ## Format the code and sort its imports
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
@@ -38,17 +51,38 @@ format: $(READY) ## Format the code and sort its imports
 bench: $(READY) ## Throughput beside kube-scheduler, interleaved on the same control plane
 	$(BIN)/python -m benchmarks.throughput
 
-fidelity: $(READY) ## Compare every plugin with kube-scheduler's, over generated clusters
+bench-preemption: $(READY) ## The same where room has to be made for every pod
+	$(BIN)/python -m benchmarks.throughput --workload preemption-basic --mode stream
+
+contention: $(READY) ## Both schedulers on the same nodes for five minutes, with and without NodeTrust
+	$(BIN)/python -m hack.contention $(CONTENTION_ARGS)
+
+decision: $(READY) ## What one decision costs, by the kind of pod: 5,000 nodes, 10,000 pods
+	$(BIN)/python -m benchmarks.decision $(DECISION_ARGS)
+
+fidelity: $(READY) ## Compare with kube-scheduler: its plugins over generated clusters, then the program itself
 	$(BIN)/python -m hack.fidelity $(FIDELITY_ARGS)
 
-fidelity-live: $(READY) ## Compare with the kube-scheduler binary on a real API server, pod by pod
-	$(BIN)/python -m hack.fidelity.live $(FIDELITY_ARGS)
+fidelity-live: $(READY) ## The live part alone: the kube-scheduler binary on a real API server, pod by pod
+	$(BIN)/python -m hack.fidelity --pods 0 $(FIDELITY_ARGS)
+
+fidelity-preemption: $(READY) ## Compare preemptions with the kube-scheduler binary's, in full clusters
+	$(BIN)/python -m hack.fidelity.preemption $(FIDELITY_ARGS)
 
 golden: $(READY) ## Record kube-scheduler's answers anew, for the tests that need no Go
 	$(BIN)/python -m hack.fidelity --record tests/golden/plugins.jsonl
 
 simulation: $(READY) ## Ten thousand runs in bad weather; every one is drawn from its seed
 	$(BIN)/python -m hack.simulation $(SIMULATION_ARGS)
+
+kills: $(READY) ## kill -9 while room is being made, fifty times, on a real control plane
+	$(BIN)/python -m hack.kills $(KILLS_ARGS)
+
+reloads: $(READY) ## Five hundred changes of the configuration under load, on a real control plane
+	$(BIN)/python -m hack.reloads $(RELOADS_ARGS)
+
+failovers: $(READY) ## Twenty leaders killed under load, one paused, and the lease shared with kube-scheduler
+	$(BIN)/python -m hack.failovers $(FAILOVERS_ARGS)
 
 measure: $(READY) ## The shape of the code: lengths of files and functions, tests to code
 	$(BIN)/python -m hack.measure
@@ -74,4 +108,29 @@ image: ## Build the image with the Docker engine at hand
 clean: ## Remove what make made here; binaries stay in the user's cache
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
-.PHONY: help setup demo test unit format bench fidelity fidelity-live golden simulation measure binaries manifests constraints image clean
+.PHONY: help
+.PHONY: setup
+.PHONY: demo
+.PHONY: test
+.PHONY: unit
+.PHONY: e2e
+.PHONY: e2e-kind
+.PHONY: format
+.PHONY: bench
+.PHONY: bench-preemption
+.PHONY: contention
+.PHONY: decision
+.PHONY: fidelity
+.PHONY: fidelity-live
+.PHONY: fidelity-preemption
+.PHONY: golden
+.PHONY: simulation
+.PHONY: kills
+.PHONY: reloads
+.PHONY: failovers
+.PHONY: measure
+.PHONY: binaries
+.PHONY: manifests
+.PHONY: constraints
+.PHONY: image
+.PHONY: clean

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from hack.binaries.pins import KUBERNETES
 from hack.ports import LOOPBACK
 
 if TYPE_CHECKING:
@@ -40,6 +41,9 @@ _CONTROLLERS_OFF: Final = (
     "storage-version-migrator-controller",
     "storageversion-garbage-collector-controller",
 )
+# The minor version since which there is one of them: others are refused by name.
+_SINCE: Final = {"podcertificaterequest-cleaner-controller": 34}
+_MINOR: Final = int(KUBERNETES.split(".")[1])
 # They judge nodes by their heartbeats, and nodes without a kubelet or kwok have none.
 _NODE_LIFECYCLE: Final = ("node-lifecycle-controller", "taint-eviction-controller")
 
@@ -149,7 +153,8 @@ _NO_FLOW_CONTROL: Final = (
 
 def kube_controller_manager(files: Files, port: int, *, node_lifecycle: bool) -> Arguments:
     """The controllers, all under the administrator's name, which saves a token for each."""
-    off = (*_CONTROLLERS_OFF, *(() if node_lifecycle else _NODE_LIFECYCLE))
+    unwanted = (*_CONTROLLERS_OFF, *(() if node_lifecycle else _NODE_LIFECYCLE))
+    off = [name for name in unwanted if _SINCE.get(name, 0) <= _MINOR]
     return [
         *_secured(files, port, "kube-controller-manager"),
         f"--kubeconfig={files.admin}",

@@ -13,7 +13,8 @@ LANES: Final[dict[str, list[str | Path]]] = {
     "types": [BIN / "mypy"],
     "rooms": [BIN / "lint-imports"],
     "binaries": [sys.executable, "-m", "hack.binaries"],
-    "tests": [sys.executable, "-m", "pytest"],
+    "e2e": [sys.executable, "-m", "pytest", "-q", "tests/e2e"],
+    "tests": [sys.executable, "-m", "pytest", "--ignore=tests/e2e"],
 }
 
 

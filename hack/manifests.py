@@ -22,6 +22,11 @@ if TYPE_CHECKING:
 ROOT: Final = Path(__file__).parents[1]
 CHART: Final = ROOT / "charts" / "py-scheduler"
 DEPLOY: Final = ROOT / "deploy"
+FOLDERS: Final = {
+    DEPLOY: (),
+    DEPLOY / "with-config-resource": ("--set", "configResource.name=main"),
+}
+"""What is rendered, and the flags that it is rendered with."""
 NAMESPACE: Final = "kube-system"
 RELEASE: Final = "py-scheduler"
 
@@ -56,10 +61,10 @@ def objects(text: str) -> list[dict[str, Any]]:
     return [each for each in yaml.safe_load_all(text) if each]
 
 
-def files() -> dict[str, str]:
-    """Return what ``deploy/`` holds, by file name."""
+def files(*flags: str) -> dict[str, str]:
+    """Return what ``deploy/`` holds, by file name; rendered with *flags*."""
     found: dict[str, str] = {}
-    for document in template("--no-hooks").split("---\n"):
+    for document in template("--no-hooks", *flags).split("---\n"):
         source = _SOURCE.search(document)
         if source is not None:
             body = _OF_HELM.sub("", document[source.end() :].lstrip("\n"))
@@ -82,11 +87,12 @@ def _kustomization(names: Sequence[str]) -> str:
 def main() -> None:
     """Write everything anew."""
     rbac.main()
-    DEPLOY.mkdir(exist_ok=True)
-    for stale in DEPLOY.glob("*.yaml"):
-        stale.unlink()
-    for name, text in files().items():
-        (DEPLOY / name).write_text(text)
+    for folder, flags in FOLDERS.items():
+        folder.mkdir(exist_ok=True)
+        for stale in folder.glob("*.yaml"):
+            stale.unlink()
+        for name, text in files(*flags).items():
+            (folder / name).write_text(text)
 
 
 if __name__ == "__main__":

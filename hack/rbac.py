@@ -25,8 +25,10 @@ _HEAD: Final = "# What the default plugins need and nothing else, written by: ma
 
 def written(permissions: Iterable[Permission] | None = None) -> str:
     """Return the file: each rule under a comment that tells why."""
-    needed = rules(RunSettings()) if permissions is None else permissions
-    return _HEAD + "".join(f"# {each.why}\n{_as_item(each)}" for each in needed)
+    if permissions is None:
+        # The chart adds what HTTPS needs, where it is switched on.
+        permissions = rules(RunSettings(insecure_metrics=True))
+    return _HEAD + "".join(f"# {each.why}\n{_as_item(each)}" for each in permissions)
 
 
 def _as_item(permission: Permission) -> str:

@@ -8,6 +8,7 @@ import logging
 import multiprocessing
 import os
 import sys
+from collections import Counter
 from collections.abc import Iterable
 from typing import Final
 
@@ -53,18 +54,24 @@ def _be_silent() -> None:
 
 def _count(outcomes: Iterable[Outcome]) -> int:
     """Print what went wrong and the totals; return the exit code."""
-    runs = steps = faults = violations = 0
+    runs = steps = violations = 0
+    faults: Counter[str] = Counter()
+    deaths: set[str] = set()
     for outcome in outcomes:
         runs += 1
         steps += outcome.steps
-        faults += outcome.faults
+        faults.update(outcome.kinds)
+        deaths.update(outcome.deaths)
         if outcome.violation:
             violations += 1
             if violations <= _TOLD:
                 print(outcome.report(), flush=True)
         if not runs % _PROGRESS:
             print(f"... {runs} runs, {violations} violations", flush=True)
-    print(f"simulation: {runs} runs, {steps} steps, {faults} faults, {violations} violations")
+    kinds = ", ".join(f"{count} {kind}" for kind, count in faults.most_common())
+    print(f"faults: {kinds}; killed at {len(deaths)} places")
+    total = faults.total()
+    print(f"simulation: {runs} runs, {steps} steps, {total} faults, {violations} violations")
     return 1 if violations else 0
 
 

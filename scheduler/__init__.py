@@ -78,7 +78,8 @@ from scheduler.model.objects import CustomObject
 from scheduler.model.pod import Pod
 from scheduler.model.selectors import Requirement, Selector
 from scheduler.model.taints import Taint, Toleration
-from scheduler.snapshot.node_table import NO_DOMAIN, DomainCounts, NodeTable
+from scheduler.snapshot.domains import NO_DOMAIN, DomainCounts
+from scheduler.snapshot.node_table import NodeTable
 from scheduler.snapshot.pod_groups import PodSet
 from scheduler.version import __version__
 

@@ -9,38 +9,40 @@ import ssl
 import sys
 import time
 import uuid
-from collections.abc import Coroutine, Iterable, Mapping
+from collections.abc import Awaitable, Coroutine, Sized
 from contextlib import AsyncExitStack
+from importlib import import_module
+from pathlib import Path
 from typing import Any, Final
 
-from scheduler.config.configuration import SchedulerConfiguration
-from scheduler.config.document import Extender
-from scheduler.config.run_settings import RunSettings
-from scheduler.framework.extending import in_turn
-from scheduler.framework.profile import Profile, needs_of_all
+from scheduler.config.change import Outcome
+from scheduler.config.run_settings import STANDARD_INPUT, RunSettings
+from scheduler.crds.configuration import ConfigurationResource
 from scheduler.kube.client import ApiClient
 from scheduler.kube.credentials import Credentials, load_credentials, own_namespace
 from scheduler.kube.election import LeaseSettings
 from scheduler.kube.event_recorder import EventRecorder
+from scheduler.kube.events import Reference
 from scheduler.kube.extender_client import ExtenderClient
 from scheduler.kube.lease import LeaseKeeper
 from scheduler.kube.rate_limit import RateLimiter
-from scheduler.kube.reflector import Company, Reflector
 from scheduler.kube.reviews import Reviews
-from scheduler.kube.watched import Watched, watched_for
-from scheduler.loop.assembly import build_core
+from scheduler.loop.assembly import Core
 from scheduler.loop.control_loop import LoopSettings
 from scheduler.loop.drift import DriftCheck
 from scheduler.loop.stall_timer import StallTimer
 from scheduler.loop.telemetry import Telemetry
+from scheduler.loop.watches import Watches
 from scheduler.model.fact import Resource
 from scheduler.observe import event_names, families
 from scheduler.observe.certificate import ServingCertificate, self_signed
 from scheduler.observe.health import Checks, Endpoint, ping, serve
 from scheduler.observe.logs import configure, get_logger
 from scheduler.observe.metrics import Metrics
-from scheduler.queue.scheduling_queue import QueueSettings
-from scheduler.user_plugins import build_profiles, foreign_plugins
+from scheduler.reload.config_file import ConfigFile
+from scheduler.reload.plan import Plan, Source, plan_of
+from scheduler.reload.reloader import Reloader, setup_of
+from scheduler.reload.report import Report
 from scheduler.version import __version__
 
 log = get_logger()
@@ -61,11 +63,8 @@ def run(settings: RunSettings) -> int:
         ConfigurationError: If the configuration, the credentials or a plugin cannot be used.
     """
     configure(settings.log_level, settings.log_format, sys.stderr)
-    configuration, profiles = build_profiles(
-        settings.draft(), replace_default_scheduler=settings.replace_default_scheduler
-    )
-    _tell_configuration(configuration)
-    return _event_loop_run(_schedule(settings, configuration, profiles))
+    started_with = plan_of(settings)
+    return _event_loop_run(_schedule(settings, started_with))
 
 
 def _event_loop_run(main: Coroutine[Any, Any, int]) -> int:
@@ -78,39 +77,12 @@ def _event_loop_run(main: Coroutine[Any, Any, int]) -> int:
     return code
 
 
-def _tell_configuration(configuration: SchedulerConfiguration) -> None:
-    names = [spec.scheduler_name for spec in configuration.profiles]
-    log.info(event_names.CONFIGURATION_LOADED, profiles=names)
-    if configuration.ignored_fields:
-        log.warning(
-            event_names.CONFIGURATION_IGNORED,
-            fields=list(configuration.ignored_fields),
-            why="they have no meaning here",
-        )
-    if configuration.missing_defaults:
-        log.warning(
-            event_names.DEFAULT_PLUGINS_MISSED, plugins=list(configuration.missing_defaults)
-        )
-
-
-def _with_raw(
-    watched: Iterable[Watched[Any]], extenders: Iterable[Extender]
-) -> tuple[Watched[Any], ...]:
-    """Keep objects as they came where an extender is to be sent them whole."""
-    wanted: set[Resource] = set()
-    for extender in extenders:
-        wanted.add(Resource.POD)
-        if not extender.node_cache_capable:
-            wanted.add(Resource.NODE)
-    return tuple(each.with_raw() if each.resource in wanted else each for each in watched)
-
-
 async def _schedule(
     settings: RunSettings,
-    configuration: SchedulerConfiguration,
-    profiles: Mapping[str, Profile],
+    started_with: Plan,
 ) -> int:
     """Open what has to be open, run, and close everything in turn."""
+    configuration = started_with.configuration
     connection = configuration.client_connection
     credentials = await load_credentials(
         connection.kubeconfig or None,
@@ -130,22 +102,23 @@ async def _schedule(
         )
         telemetry.recorder = recorder
         # Anybody may make us ask for a review: that must not cost the pods their requests.
-        reviews = await stack.enter_async_context(
+        asking = await stack.enter_async_context(
             _client(credentials, RateLimiter(_REVIEW_QPS, _REVIEW_BURST), telemetry)
         )
         extenders = await stack.enter_async_context(ExtenderClient(configuration.extenders))
         run = _Run(
             settings,
-            configuration,
-            profiles,
+            started_with,
             telemetry,
             client,
             limiter,
             credentials,
             extenders,
-            Reviews(reviews),
+            asking,
+            recorder,
         )
-        return await run.to_the_end(recorder)
+        events.write_only_while(run.may_act)
+        return await run.to_the_end()
 
 
 def _unlimited() -> RateLimiter:
@@ -162,52 +135,50 @@ class _Run:
     def __init__(
         self,
         settings: RunSettings,
-        configuration: SchedulerConfiguration,
-        profiles: Mapping[str, Profile],
+        started_with: Plan,
         telemetry: Telemetry,
         client: ApiClient,
         limiter: RateLimiter,
         credentials: Credentials,
         extenders: ExtenderClient,
-        reviews: Reviews,
+        asking: ApiClient,
+        recorder: EventRecorder,
     ) -> None:
         self._settings = settings
-        self._reviews = reviews
-        self._configuration = configuration
+        self._reviews = Reviews(asking)
+        self._recorder = recorder
+        self._configuration = started_with.configuration
         self._telemetry = telemetry
         self._credentials = credentials
         self._client = client
-        self._watched = _with_raw(
-            watched_for(needs_of_all(profiles.values())), configuration.extenders
-        )
+        self._limiter = limiter
         self._stop = asyncio.Event()
         self._lost = False
         self._compare_now = asyncio.Event()
         self._certificate: ServingCertificate | None = None
-        self._reflectors: dict[str, Reflector[Any]] = {}
         self._keeper = self._lease_keeper()
-        self._core = build_core(
-            profiles=profiles,
+        client.write_only_while(self.may_act)
+        self._core = Core(
+            setup=setup_of(started_with, settings, extenders, self.may_act),
             requests=client,
             binds=client.unpaced(),
-            pace=limiter.acquire,
+            pace=self._pace,
             telemetry=telemetry,
-            awaited=[each.resource for each in self._watched],
-            may_act=self._may_act,
-            queue_settings=QueueSettings(
-                configuration.backoff_seconds_initial,
-                configuration.backoff_seconds_maximum,
-                settings.pod_seconds_unschedulable_maximum,
-            ),
+            may_act=self.may_act,
             loop_settings=LoopSettings(),
-            extenders=in_turn(configuration.extenders),
-            ask=extenders.ask,
-            foreign={name: foreign_plugins(profile) for name, profile in profiles.items()},
             timer=StallTimer(settings.plugin_seconds_maximum),
         )
+        self._watches = Watches(client, self._core.inbox.put, telemetry, started_with.watched)
+        self._report = Report(
+            telemetry.metrics, recorder.record, _ourselves(), started_with.configuration
+        )
+        self._reloader = Reloader(
+            settings, started_with, self._core, self._watches, asking, self._report, self.may_act
+        )
+        self._resource = self._configuration_resource()
         self._read_gauges()
 
-    async def to_the_end(self, recorder: EventRecorder) -> int:
+    async def to_the_end(self) -> int:
         """Run until a signal or the loss of the lease, and return the exit code."""
         self._listen_to_signals()
         self._core.care.timer.install()
@@ -215,28 +186,36 @@ class _Run:
         log.info(event_names.SCHEDULER_STARTED, version=__version__)
         if self._keeper is not None:
             self._keeper.start()
-        delivering = asyncio.create_task(recorder.run())
+        delivering = asyncio.create_task(self._recorder.run())
         reflecting = asyncio.create_task(self._reflect())
         looping = asyncio.create_task(self._core.loop.run())
         stopping = asyncio.create_task(self._stop.wait())
-        leading = asyncio.create_task(self._announce_leading())
-        feeling = asyncio.create_task(self._feel_for_stalls())
-        comparing = asyncio.create_task(self._watch_for_drift())
-        renewing = asyncio.create_task(self._keep_certificate_fresh())
+        following = asyncio.create_task(self._follow_resource())
+        beside = [
+            asyncio.create_task(until_broken(work))
+            for work in (
+                self._announce_leading(),
+                self._feel_for_stalls(),
+                self._watch_for_drift(),
+                self._keep_certificate_fresh(),
+                self._tidy_when_synced(),
+                self._watch_config_file(),
+            )
+        ]
         try:
             await asyncio.wait(
-                (delivering, reflecting, looping, stopping), return_when=asyncio.FIRST_COMPLETED
+                (delivering, reflecting, looping, stopping, *beside),
+                return_when=asyncio.FIRST_COMPLETED,
             )
             if not self._lost:
                 self._core.loop.stop()
                 await looping
                 await self._core.status.close(_EVENT_SECONDS_AT_THE_END)
-                await recorder.close(_EVENT_SECONDS_AT_THE_END)
+                await self._recorder.close(_EVENT_SECONDS_AT_THE_END)
                 await self._release()
         finally:
-            await _cancel(
-                delivering, reflecting, looping, stopping, leading, feeling, comparing, renewing
-            )
+            await _cancel(delivering, reflecting, looping, stopping, following, *beside)
+            await self._reloader.close()
             if runner is not None:
                 await runner.cleanup()
         log.info(event_names.SCHEDULER_STOPPED, lease_lost=self._lost)
@@ -249,7 +228,15 @@ class _Run:
             await asyncio.sleep(_PULSE_SECONDS)
             self._telemetry.loop_stalled(max(0.0, time.monotonic() - due))
 
-    def _may_act(self) -> bool:
+    async def _pace(self) -> None:
+        """Wait until the rate limit lets a request leave; nearly all of these are bindings."""
+        if self._limiter.limits:
+            began = time.monotonic()
+            await self._limiter.acquire()
+            self._telemetry.request_waited("POST", time.monotonic() - began)
+
+    def may_act(self) -> bool:
+        """Tell whether this process leads at this moment, or need not."""
         return self._keeper is None or self._keeper.is_leading
 
     # The lease.
@@ -273,6 +260,7 @@ class _Run:
                 self._credentials,
                 limiter=_unlimited(),
                 user_agent=f"{USER_AGENT} leader-election",
+                observer=self._telemetry,
                 timeout_seconds=settings.request_seconds,
             ),
             on_lost=_die,
@@ -294,30 +282,18 @@ class _Run:
     # Watches.
 
     async def _reflect(self) -> None:
-        """Watch everything; the first complete picture is the time to tidy memory."""
-        company = Company()
-        async with asyncio.TaskGroup() as group:
-            for each in self._watched:
-                reflector = self._reflectors[each.resource] = Reflector(
-                    self._client,
-                    each,
-                    self._core.inbox.put,
-                    observer=self._telemetry,
-                    company=company,
-                )
-                group.create_task(reflector.run())
-            group.create_task(self._tidy_when_synced())
+        """Watch everything, if this replica may know the cluster already."""
+        if self._configuration.delay_cache_until_active and self._keeper is not None:
+            await self._keeper.wait_until_leading()
+        await self._watches.run()
 
     async def _watch_for_drift(self) -> None:
         """Compare the cache with a fresh list, now and then and on SIGUSR2."""
         while not self._core.loop.synced:  # noqa: ASYNC110 - the loop is not made to tell anyone
             await asyncio.sleep(0.5)
-        compared = {Resource.NODE, Resource.POD}
-        watched = {each.resource: each for each in self._watched if each.resource in compared}
         check = DriftCheck(
             self._client,
-            watched,
-            {resource: self._reflectors[resource] for resource in watched},
+            {each: self._watches.reflectors[each] for each in (Resource.NODE, Resource.POD)},
             self._core.cache,
             self._core.inbox,
             self._telemetry,
@@ -332,6 +308,46 @@ class _Run:
         gc.freeze()
         gc.set_threshold(50_000, 20, 50)
 
+    # The configuration.
+
+    async def _watch_config_file(self) -> None:
+        path, text = self._settings.config_path, self._settings.config_text
+        if text is not None and path != STANDARD_INPUT:
+            await ConfigFile(Path(path), text, self._offer_file).run()
+
+    async def _offer_file(self, text: str) -> Outcome:
+        return await self._reloader.offer(text, Source.FILE)
+
+    def _configuration_resource(self) -> ConfigurationResource | None:
+        name = self._settings.config_resource
+        if not name:
+            return None
+        return ConfigurationResource(
+            name, self._offer_resource, self._client, self._recorder.record, self.may_act
+        )
+
+    async def _offer_resource(self, text: str) -> Outcome:
+        return await self._reloader.offer(text, Source.RESOURCE)
+
+    async def _follow_resource(self) -> None:
+        """Watch the object that tells the configuration, and write down what came of it."""
+        if self._resource is None:
+            return
+        # Late and beside the loop: importing kopf takes half a second, and few need it.
+        watching = await asyncio.to_thread(import_module, "scheduler.crds.watching")
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._resource.consider())
+            group.create_task(self._resource.write())
+            group.create_task(
+                watching.watch(
+                    self._settings.config_resource,
+                    self._resource,
+                    self._credentials,
+                    self._client,
+                    self._listen_to_signals,
+                )
+            )
+
     # Health, metrics, signals.
 
     async def _serve(self) -> Any:
@@ -340,12 +356,13 @@ class _Run:
         synced: Checks = {"ping": ping, "sched-handler-sync": self._check_synced}
         endpoint = Endpoint(
             self._telemetry.metrics,
-            self._configuration.written,
+            self._reloader.written,
             healthz={"ping": ping},
             readyz={
                 **synced,
                 "profiles": self._core.care.check,
                 "shutdown": self._check_shutdown,
+                **({"configuration": self._resource.check} if self._resource else {}),
             },
         )
         address, port = self._settings.bind_address, self._settings.port
@@ -378,16 +395,16 @@ class _Run:
         core, metrics = self._core, self._telemetry.metrics
         metrics.read(families.PENDING_PODS, core.queue.counts)
         metrics.read(families.INFLIGHT_EVENTS, core.queue.in_flight_counts)
-        metrics.read(families.INBOX_FACTS, self._read_inbox)
+        metrics.read(families.INBOX_FACTS, lambda: _alone(core.inbox))
         metrics.read(families.PENDING_AGE, self._read_pending_age)
+        metrics.read(families.DISTRUST, lambda: _alone(core.neighbours.ledger))
+        metrics.read(families.FOREIGN_NOMINATIONS, lambda: _alone(core.queue.others))
         metrics.read(families.WATCH_SILENCE, self._read_watch_silence)
         metrics.read(families.CACHE_SIZE, core.cache.sizes)
         metrics.read(families.GOROUTINES, self._count_tasks)
+        metrics.read(families.TASKS, lambda: _alone(asyncio.all_tasks()))
         name = self._configuration.leader_election.resource_name
-        metrics.read(families.LEADER, lambda: {name: int(self._may_act())})
-
-    def _read_inbox(self) -> dict[tuple[str, ...], float]:
-        return {(): len(self._core.inbox)}
+        metrics.read(families.LEADER, lambda: {name: int(self.may_act())})
 
     def _read_pending_age(self) -> dict[tuple[str, ...], float]:
         oldest = self._core.queue.oldest()
@@ -395,7 +412,9 @@ class _Run:
 
     def _read_watch_silence(self) -> dict[str, float]:
         now = time.monotonic()
-        return {resource: now - each.heard_at for resource, each in self._reflectors.items()}
+        return {
+            resource: now - each.heard_at for resource, each in self._watches.reflectors.items()
+        }
 
     def _count_tasks(self) -> dict[str, float]:
         core = self._core
@@ -414,6 +433,18 @@ class _Run:
         self._stop.set()
 
 
+def _ourselves() -> Reference:
+    """Return this process's pod, as events name it; outside a cluster nobody looks for it."""
+    return Reference(
+        kind="Pod", api_version="v1", namespace=own_namespace(), name=socket.gethostname()
+    )
+
+
+def _alone(counted: Sized) -> dict[tuple[str, ...], float]:
+    """Return how many there are, for a gauge without labels."""
+    return {(): len(counted)}
+
+
 def _die(why: str) -> None:
     """End the process at once: somebody else may lead now, and no request may begin any more.
 
@@ -421,6 +452,12 @@ def _die(why: str) -> None:
     """
     log.error(event_names.LEASE_LOST, why=why)
     os._exit(LOST_LEASE_EXIT_CODE)
+
+
+async def until_broken(work: Awaitable[None]) -> None:
+    """Do *work* and never return: what breaks beside the loop must not go unseen for days."""
+    await work
+    await asyncio.Event().wait()
 
 
 async def _cancel(*tasks: asyncio.Task[Any]) -> None:

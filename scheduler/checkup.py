@@ -16,9 +16,17 @@ import msgspec
 
 from scheduler.config.run_settings import RunSettings
 from scheduler.errors import ApiError, NotFound
+from scheduler.framework.profile import Profile
 from scheduler.kube.client import ApiClient
 from scheduler.kube.credentials import load_credentials, own_namespace
-from scheduler.kube.permissions import Permission, cluster_permissions, lease_permissions
+from scheduler.kube.own_access import granted
+from scheduler.kube.permissions import (
+    Permission,
+    cluster_permissions,
+    lease_permissions,
+    resource_permissions,
+    review_permissions,
+)
 from scheduler.kube.rate_limit import RateLimiter
 from scheduler.kube.requests import Requests
 from scheduler.user_plugins import build_profiles
@@ -27,7 +35,6 @@ from scheduler.version import __version__
 OLDEST_MINOR: Final = 33
 NEWEST_MINOR: Final = 36
 USER_AGENT: Final = f"py-scheduler/{__version__} check"
-_REVIEW: Final = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 _WHO: Final = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 _MAJOR_SUPPORTED: Final = "1"
 _TIMEOUT_SECONDS: Final = 10.0
@@ -59,7 +66,7 @@ def check(settings: RunSettings) -> list[Finding]:
     """
     draft = settings.draft()
     configuration, profiles = build_profiles(draft, replace_default_scheduler=True)
-    needed = cluster_permissions(profiles.values())
+    needed = _everywhere(settings, profiles.values())
     election = configuration.leader_election
     if election.leader_elect:
         namespace = election.resource_namespace or own_namespace()
@@ -74,7 +81,16 @@ def rules(settings: RunSettings) -> tuple[Permission, ...]:
         ConfigurationError: If the configuration cannot be used.
     """
     _, profiles = build_profiles(settings.draft(), replace_default_scheduler=True)
-    return cluster_permissions(profiles.values())
+    return _everywhere(settings, profiles.values())
+
+
+def _everywhere(settings: RunSettings, profiles: Collection[Profile]) -> tuple[Permission, ...]:
+    needed = cluster_permissions(profiles)
+    if settings.config_resource:
+        needed += resource_permissions(settings.config_resource)
+    if settings.port and not settings.insecure_metrics:
+        needed += review_permissions()
+    return needed
 
 
 def passed(findings: Iterable[Finding]) -> bool:
@@ -113,7 +129,7 @@ async def _examine(
         ]
         offered = await _offered(requests, needed)
         found += (judge_resource(each, offered) for each in _once(needed))
-        answers = await asyncio.gather(*(_granted(requests, each) for each in needed))
+        answers = await asyncio.gather(*(granted(requests, each) for each in needed))
         return [*found, *starmap(judge_permission, zip(needed, answers, strict=True))]
 
 
@@ -140,33 +156,6 @@ async def _offered(requests: Requests, needed: Iterable[Permission]) -> set[tupl
             continue
         offered |= {(group, version, each["name"]) for each in listed["resources"]}
     return offered
-
-
-async def _granted(requests: Requests, needed: Permission) -> tuple[str, ...]:
-    """Return the verbs of *needed* that we may use."""
-    may = await asyncio.gather(*(_may(requests, needed, verb) for verb in needed.verbs))
-    return tuple(verb for verb, allowed in zip(needed.verbs, may, strict=True) if allowed)
-
-
-async def _may(requests: Requests, needed: Permission, verb: str) -> bool:
-    resource, _, subresource = needed.resource.partition("/")
-    attributes = {
-        "group": needed.group,
-        "version": needed.version,
-        "resource": resource,
-        "subresource": subresource,
-        "verb": verb,
-        "namespace": needed.namespace,
-        "name": needed.name,
-    }
-    body = {
-        "apiVersion": "authorization.k8s.io/v1",
-        "kind": "SelfSubjectAccessReview",
-        "spec": {"resourceAttributes": attributes},
-    }
-    answer = msgspec.json.decode(await requests.post(_REVIEW, msgspec.json.encode(body)))
-    allowed: bool = answer["status"]["allowed"]
-    return allowed
 
 
 def _once(needed: Iterable[Permission]) -> Iterable[Permission]:

@@ -118,5 +118,9 @@ class Rejected(ApiError):  # noqa: N818 - named for the HTTP answer
     """Any other 4xx: the server understood and refused; repeating will not help."""
 
 
+class Fenced(ApiError):  # noqa: N818 - named for the condition
+    """Nothing was sent: this process may not write any more, since another may lead by now."""
+
+
 class Unreachable(ApiError):  # noqa: N818 - named for the condition
     """No answer or a 5xx: nobody knows yet whether the request took effect."""

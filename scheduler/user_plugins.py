@@ -23,7 +23,7 @@ GROUP: Final = "scheduler.plugins"
 
 
 def build_profiles(
-    draft: Draft, *, replace_default_scheduler: bool = False
+    draft: Draft, *, replace_default_scheduler: bool = False, generation: int = 0
 ) -> tuple[SchedulerConfiguration, dict[str, Profile]]:
     """Complete *draft* with the plugins that it names, and build its profiles by scheduler name.
 
@@ -34,7 +34,9 @@ def build_profiles(
     configuration = draft.resolve(
         registry.available, replace_default_scheduler=replace_default_scheduler
     )
-    profiles = {spec.scheduler_name: registry.build(spec) for spec in configuration.profiles}
+    profiles = {
+        spec.scheduler_name: registry.build(spec, generation) for spec in configuration.profiles
+    }
     _check(profiles.values())
     return configuration, profiles
 

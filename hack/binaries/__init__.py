@@ -1,6 +1,7 @@
-"""Where the binaries come from: those of the control plane, and helm.
+"""Where the binaries come from: those of the control plane, helm, kind and Prometheus.
 
-Versions are pinned here and nowhere else. Four sources are asked in turn, each for what the ones
+Versions are pinned here and nowhere else; ``PY_SCHEDULER_KUBERNETES=1.33`` chooses another pinned
+Kubernetes than the usual one. Four sources are asked in turn, each for what the ones
 before it could not give:
 
 1. the directory in ``KUBEBUILDER_ASSETS`` (envtest's convention: etcd, kube-apiserver, kubectl);
@@ -8,6 +9,9 @@ before it could not give:
 3. the official releases, checked against their published SHA-256 sums. There are no servers for
    macOS among them, so that a Mac takes some from here and builds the rest;
 4. the Go modules pinned beside this file, built with the local Go toolchain (minutes, once).
+
+Of Prometheus any version will do: what is on the ``PATH``, as after ``apt-get install prometheus``,
+comes before the cache.
 
 A file appears in the cache under its final name only when it is complete, and a lock keeps
 processes that start together from fetching or building the same thing twice.
@@ -18,12 +22,21 @@ processes that start together from fetching or building the same thing twice.
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hack.binaries.cache import KUBEBUILDER_ASSETS, Cache, default_cache, executables_in
-from hack.binaries.pins import ALL, ETCD, HELM, KUBERNETES, KWOK, MissingBinariesError
+from hack.binaries.pins import (
+    ALL,
+    ETCD,
+    HELM,
+    KUBERNETES,
+    KWOK,
+    PROMETHEUS_BINARIES,
+    MissingBinariesError,
+)
 from hack.binaries.releases import NO_DOWNLOAD, DownloadError, download, downloads_allowed
 from hack.binaries.toolchain import BuildError, build
 
@@ -65,10 +78,17 @@ def ensure(
 
 
 def _ready(names: Collection[str], cache: Cache, environ: Mapping[str, str]) -> dict[str, Path]:
-    found = cache.find(names)
+    found = cache.find(names) | _on_the_path(names, environ)
     if assets := environ.get(KUBEBUILDER_ASSETS):
         found |= executables_in(Path(assets), names)
     return found
+
+
+def _on_the_path(names: Collection[str], environ: Mapping[str, str]) -> dict[str, Path]:
+    """Find an installed Prometheus; another Kubernetes than the pinned one would not do."""
+    wanted = [name for name in names if name in PROMETHEUS_BINARIES]
+    paths = {name: shutil.which(name, path=environ.get("PATH", "")) for name in wanted}
+    return {name: Path(path) for name, path in paths.items() if path}
 
 
 class _Supply:

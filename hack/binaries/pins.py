@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import platform
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-KUBERNETES: Final = "v1.36.3"
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+CHOICE: Final = "PY_SCHEDULER_KUBERNETES"
+"""The environment variable that chooses among the pinned versions of Kubernetes."""
+KUBERNETES_MODULES: Final = {"v1.36.3": "kubernetes", "v1.33.13": "kubernetes-1.33"}
+"""The pinned versions and the Go modules that build them: the first is what tests run on, the last
+the oldest that is supported."""
 ETCD: Final = "v3.6.8"
 KWOK: Final = "v0.8.0"
 HELM: Final = "v3.22.0"
+KIND: Final = "v0.33.0"
+PROMETHEUS: Final = "v3.15.0"
 
 KUBERNETES_BINARIES: Final = (
     "kube-apiserver",
@@ -16,7 +26,8 @@ KUBERNETES_BINARIES: Final = (
     "kube-scheduler",
     "kubectl",
 )
-ALL: Final = ("etcd", *KUBERNETES_BINARIES, "kwok", "helm")
+PROMETHEUS_BINARIES: Final = ("prometheus", "promtool")
+ALL: Final = ("etcd", *KUBERNETES_BINARIES, "kwok", "helm", "kind", *PROMETHEUS_BINARIES)
 
 _ARCHITECTURES: Final = {"x86_64": "amd64", "amd64": "amd64", "arm64": "arm64", "aarch64": "arm64"}
 
@@ -38,7 +49,19 @@ class MissingBinariesError(RuntimeError):
         self.names = names
 
 
+def chosen_kubernetes(environ: Mapping[str, str]) -> str:
+    """Return the pinned version that the environment asks for, such as ``1.33``; else the first."""
+    wanted = environ.get(CHOICE, "").removeprefix("v")
+    for version in KUBERNETES_MODULES:
+        if not wanted or f"{version}.".startswith(f"v{wanted}."):
+            return version
+    raise ValueError(f"{CHOICE}: {wanted} is not pinned; there are {', '.join(KUBERNETES_MODULES)}")
+
+
 def host() -> str:
     """Operating system and architecture in Go's words, such as ``linux-amd64``."""
     machine = platform.machine().lower()
     return f"{platform.system().lower()}-{_ARCHITECTURES.get(machine, machine)}"
+
+
+KUBERNETES: Final = chosen_kubernetes(os.environ)

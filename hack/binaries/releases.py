@@ -16,7 +16,17 @@ import urllib.request
 import zipfile
 from typing import TYPE_CHECKING, BinaryIO, cast
 
-from hack.binaries.pins import ETCD, HELM, KUBERNETES, KUBERNETES_BINARIES, KWOK, host
+from hack.binaries.pins import (
+    ETCD,
+    HELM,
+    KIND,
+    KUBERNETES,
+    KUBERNETES_BINARIES,
+    KWOK,
+    PROMETHEUS,
+    PROMETHEUS_BINARIES,
+    host,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -32,6 +42,8 @@ _ETCD_RELEASES = "https://github.com/etcd-io/etcd/releases/download"
 _KWOK_RELEASES = "https://github.com/kubernetes-sigs/kwok/releases/download"
 _KWOK_RELEASE = "https://api.github.com/repos/kubernetes-sigs/kwok/releases/tags"
 _HELM_RELEASES = "https://get.helm.sh"
+_KIND_RELEASES = "https://github.com/kubernetes-sigs/kind/releases/download"
+_PROMETHEUS_RELEASES = "https://github.com/prometheus/prometheus/releases/download"
 _KUBERNETES_RELEASES = "https://dl.k8s.io/release"
 
 
@@ -60,6 +72,10 @@ def download(
             return _kwok(directory, system, fetch)
         if name == "helm":
             return _helm(directory, system, fetch)
+        if name == "kind":
+            return _kind(directory, system, fetch)
+        if name in PROMETHEUS_BINARIES:
+            return _prometheus(name, directory, system, fetch)
         assert name in KUBERNETES_BINARIES, name
         return _kubernetes(name, directory, system, fetch)
     except (OSError, ValueError, LookupError, tarfile.TarError, zipfile.BadZipFile) as error:
@@ -97,6 +113,21 @@ def _helm(directory: Path, system: str, open_url: Open) -> Path:
     published = _sum_of(archive, _read(f"{url}.sha256sum", open_url).decode())
     path = _checked(url, directory / archive, published, open_url)
     return _unpacked(path, f"{system}/helm", directory / "helm")
+
+
+def _kind(directory: Path, system: str, open_url: Open) -> Path:
+    asset = f"kind-{system}"
+    url = f"{_KIND_RELEASES}/{KIND}/{asset}"
+    published = _sum_of(asset, _read(f"{url}.sha256sum", open_url).decode())
+    return _checked(url, directory / "kind", published, open_url)
+
+
+def _prometheus(name: str, directory: Path, system: str, open_url: Open) -> Path:
+    stem = f"prometheus-{PROMETHEUS.removeprefix('v')}.{system}"
+    base, archive = f"{_PROMETHEUS_RELEASES}/{PROMETHEUS}", f"{stem}.tar.gz"
+    published = _sum_of(archive, _read(f"{base}/sha256sums.txt", open_url).decode())
+    path = _checked(f"{base}/{archive}", directory / archive, published, open_url)
+    return _unpacked(path, f"{stem}/{name}", directory / name)
 
 
 def _sum_of(name: str, sums: str) -> str:

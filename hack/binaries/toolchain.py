@@ -1,7 +1,8 @@
 """The pinned Go modules, built with the local Go toolchain.
 
-``go.mod`` and ``go.sum`` beside this file pin every module with its hash. Kubernetes, kwok
-and helm live in modules of their own because they pin different versions of the same libraries.
+``go.mod`` and ``go.sum`` beside this file pin every module with its hash. Kubernetes, kwok, helm,
+kind and Prometheus live in modules of their own because they pin different versions of the same
+libraries.
 """
 
 from __future__ import annotations
@@ -13,7 +14,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from hack.binaries.pins import HELM, KUBERNETES, KUBERNETES_BINARIES, KWOK
+from hack.binaries.pins import (
+    HELM,
+    KUBERNETES,
+    KUBERNETES_BINARIES,
+    KUBERNETES_MODULES,
+    KWOK,
+    PROMETHEUS,
+    PROMETHEUS_BINARIES,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,6 +58,7 @@ class Target:
     module: str | Path
     package: str
     stamp: tuple[tuple[str, str], ...] = ()
+    tags: str = ""
 
 
 _TARGETS: Final = {
@@ -57,11 +67,24 @@ _TARGETS: Final = {
         "kwok", "sigs.k8s.io/kwok/cmd/kwok", (("sigs.k8s.io/kwok/pkg/consts.Version", KWOK),)
     ),
     "helm": Target("helm", "helm.sh/helm/v3/cmd/helm", tuple(_HELM_STAMP.items())),
+    "kind": Target("kind", "sigs.k8s.io/kind", ()),
     **{
         name: Target(
-            "kubernetes", f"k8s.io/kubernetes/cmd/{name}", tuple(_KUBERNETES_STAMP.items())
+            KUBERNETES_MODULES[KUBERNETES],
+            f"k8s.io/kubernetes/cmd/{name}",
+            tuple(_KUBERNETES_STAMP.items()),
         )
         for name in KUBERNETES_BINARIES
+    },
+    **{
+        name: Target(
+            "prometheus",
+            f"github.com/prometheus/prometheus/cmd/{name}",
+            (("github.com/prometheus/common/version.Version", PROMETHEUS.removeprefix("v")),),
+            # Clouds to discover targets in take minutes to build; ours are written down.
+            "remove_all_sd",
+        )
+        for name in PROMETHEUS_BINARIES
     },
 }
 
@@ -97,5 +120,6 @@ def build_command(go: str, name: str, output: Path) -> Sequence[str]:
 def _command(go: str, target: Target, output: Path) -> Sequence[str]:
     stamps = [f"-X {variable}={value}" for variable, value in target.stamp]
     flags = " ".join(["-s -w", *stamps])
-    options = ["-trimpath", "-mod=readonly", "-ldflags", flags, "-o", str(output)]
+    options = ["-trimpath", "-mod=readonly", "-tags", target.tags, "-ldflags", flags]
+    options += ["-o", str(output)]
     return [go, "build", *options, target.package]

@@ -1,4 +1,7 @@
-"""Compare our plugins with kube-scheduler's, over clusters made from a seed."""
+"""Compare our plugins with kube-scheduler's, over clusters made from a seed.
+
+First with its plugins, linked into the oracle; then with the program itself on a real API server.
+"""
 
 from __future__ import annotations
 
@@ -13,14 +16,15 @@ from hack.binaries.pins import KUBERNETES
 from hack.binaries.toolchain import BuildError
 from hack.fidelity.clusters import PODS_IN_QUESTION, Question, make_question
 from hack.fidelity.compare import Difference, differences
-from hack.fidelity.configs import without
 from hack.fidelity.coverage import Coverage
 from hack.fidelity.golden import record
-from hack.fidelity.ours import OurCluster, compared_plugins, ours_lacks
+from hack.fidelity.live import Live
+from hack.fidelity.ours import OurCluster, compared_plugins
 from hack.fidelity.shrink import Shrinker
 from hack.oracle import Oracle, OracleError
 
 if TYPE_CHECKING:
+    from collections import Counter
     from collections.abc import Sequence
 
 _SHOWN: Final = 3
@@ -29,23 +33,30 @@ _SHOWN: Final = 3
 def main() -> int:
     """Run the comparison; 0 if nothing differs and enough was asked."""
     options = _options()
+    print(f"kube-scheduler {KUBERNETES}")
     try:
         with Oracle() as oracle:
-            run = Run(oracle, options.coverage)
             if options.record:
-                return run.record(options.record, options.seed)
+                return _record(oracle, options.record, options.seed)
+            run = Run(oracle, options.coverage)
             if options.case:
                 seed, _, number = options.case.partition(":")
-                return run.compare(int(seed), range(int(number), int(number) + 1))
-            return run.compare(options.seed, range(math.ceil(options.pods / PODS_IN_QUESTION)))
+                run.compare_linked(int(seed), [int(number)])
+            else:
+                run.compare_linked(options.seed, range(math.ceil(options.pods / PODS_IN_QUESTION)))
+                run.compare_live(options.seed, options.live_pods)
     except (BuildError, OracleError) as error:
         print(error, file=sys.stderr)
         return 2
+    return run.sum_up()
 
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m hack.fidelity", description=__doc__)
-    parser.add_argument("--pods", type=int, default=5000, help="how many pods to ask about")
+    parser.add_argument("--pods", type=int, default=6000, help="how many pods to ask about")
+    parser.add_argument(
+        "--live-pods", type=int, default=300, help="how many pods to post to a real API server"
+    )
     parser.add_argument("--seed", type=int, default=1, help="from which all clusters are made")
     parser.add_argument(
         "--coverage", type=int, default=30, help="how often everything has to occur; 0: never"
@@ -55,60 +66,94 @@ def _options() -> argparse.Namespace:
     return parser.parse_args()
 
 
+def _record(oracle: Oracle, path: Path, seed: int) -> int:
+    kept = record(path, seed, compared_plugins(), oracle.ask)
+    print(f"{path}: {kept} clusters, {path.stat().st_size // 1024} KiB")
+    return 0
+
+
+def _listed(counts: Counter[str]) -> str:
+    return ", ".join(f"{count} {what}" for what, count in sorted(counts.items()))
+
+
 class Run:
-    """One comparison."""
+    """One comparison, of one or two parts.
+
+    Args:
+        oracle: Answers for kube-scheduler's plugins.
+        least: How often everything has to occur.
+    """
 
     def __init__(self, oracle: Oracle, least: int) -> None:
         self._oracle = oracle
         self._least = least
-        self._lacks = ours_lacks()
-        self._coverage = Coverage()
-        self._mismatches = 0
+        self._pods = self._clusters = self._mismatches = 0
+        self._too_rare: list[str] = []
 
-    def record(self, path: Path, seed: int) -> int:
-        """Write a golden file."""
-        kept = record(path, seed, compared_plugins(), self._lacks, self._oracle.ask)
-        print(f"{path}: {kept} clusters, {path.stat().st_size // 1024} KiB")
-        return 0
-
-    def compare(self, seed: int, numbers: Sequence[int]) -> int:
-        """Compare all pods of some questions, and sum up."""
-        print(f"kube-scheduler {KUBERNETES}; not compared: {', '.join(sorted(self._lacks))}")
-        pods = sum(self._compare_question(make_question(seed, number)) for number in numbers)
-        for line in self._coverage.lines():
+    def compare_linked(self, seed: int, numbers: Sequence[int]) -> None:
+        """Compare all pods of some questions with what the oracle says."""
+        if not numbers:
+            return
+        coverage = Coverage()
+        for number in numbers:
+            self._compare_question(make_question(seed, number), coverage)
+        for line in coverage.lines():
             print(line)
-        whole = len(numbers) > 1
-        missing = list(self._coverage.missing(compared_plugins(), self._least)) if whole else []
-        for line in missing:
-            print(f"not enough: {line}")
-        print(f"fidelity: {pods} pods, {len(numbers)} clusters, {self._mismatches} mismatches")
-        return int(bool(missing or self._mismatches))
+        self._clusters += len(numbers)
+        if len(numbers) > 1:
+            self._too_rare += coverage.missing(compared_plugins(), self._least)
 
-    def _compare_question(self, question: Question) -> int:
-        question.config = without(question.config, self._lacks)
+    def compare_live(self, seed: int, pods: int) -> None:
+        """Compare pods that the program itself decides about with what both others say."""
+        if not pods:
+            return
+        live = Live(self._oracle.ask, self._tell, seed)
+        live.run(pods)
+        print(f"live: {_listed(live.found)}; refused by {_listed(live.refused_by)}")
+        self._pods += live.pods
+        self._clusters += live.found["clusters"]
+        self._too_rare += live.too_rare(self._least)
+
+    def sum_up(self) -> int:
+        """Print what was too rare and the last line; return the exit code."""
+        for line in self._too_rare:
+            print(f"not enough: {line}")
+        print(
+            f"fidelity: {self._pods} pods, {self._clusters} clusters, {self._mismatches} mismatches"
+        )
+        return int(bool(self._too_rare or self._mismatches))
+
+    def _compare_question(self, question: Question, coverage: Coverage) -> None:
         answer = self._oracle.ask(question.document)
         ours = OurCluster(question.config, question.objects)
         assert ours.names == answer["nodes"], "the sides disagree about which nodes there are"
         for pod, said in zip(question.pods, answer["pods"], strict=True):
-            self._coverage.count(said, len(ours.names))
+            coverage.count(said, len(ours.names))
             found = list(differences(said, ours.judge(pod), pod, ours.names))
             if found:
-                self._mismatches += 1
-                self._tell(question, pod["metadata"]["name"], found)
-        return len(question.pods)
+                self._tell(
+                    Question(question.objects, [pod], question.config, question.origin), found
+                )
+        self._pods += len(question.pods)
 
-    def _tell(self, question: Question, pod: str, found: Sequence[Difference]) -> None:
-        """Print the first differences in full, each with the smallest cluster that shows it."""
-        print(f"mismatch: cluster {question.origin}, pod {pod}: {found[0].where}")
+    def _tell(self, question: Question, found: Sequence[Difference]) -> None:
+        """Print the first differences in full, each with the smallest cluster that shows it.
+
+        What the live program alone does cannot be tried again: its cluster is printed as it was.
+        """
+        self._mismatches += 1
+        name = question.pods[0]["metadata"]["name"]
+        print(f"mismatch: cluster {question.origin}, pod {name}: {found[0].where}")
         if self._mismatches > _SHOWN:
             return
-        alone = [each for each in question.pods if each["metadata"]["name"] == pod]
-        asked = Question(question.objects, alone, question.config, question.origin)
-        places = [each.where for each in found]
-        small = Shrinker(lambda each: self._differs(each, places)).shrink(asked)
-        for document in (*small.objects, small.config, *small.pods):
+        places = [each.where for each in self._differences(question)]
+        if places:
+            shrinker = Shrinker(lambda each: self._differs(each, places))
+            question = shrinker.shrink(question)
+        for document in (*question.objects, question.config, *question.pods):
             print(f"  {json.dumps(document)}")
-        for difference in self._differences(small):
+        live = [each for each in found if each.where.startswith("live")]
+        for difference in (*live, *self._differences(question)):
             print(f"  {difference}")
 
     def _differs(self, question: Question, places: Sequence[str]) -> bool:

@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from hack.fidelity.configs import make_config
-from hack.fidelity.pods import nominated_pod, pending_pod, running_pod
+from hack.fidelity.pods import nominated_pod, pending_pod, running_pod, started
 from hack.fidelity.selectors import label_selector
 from hack.fidelity.volumes import add_volumes, make_storage
 from hack.fidelity.words import (
     APPS,
     BATCH,
+    DISRUPTED,
     FEATURES,
     FPGA,
     GPU,
@@ -30,6 +31,7 @@ from hack.fidelity.words import (
 )
 
 PODS_IN_QUESTION: Final = 20
+_COVETED_PORT: Final = 9000
 
 
 @dataclass
@@ -58,40 +60,103 @@ def make_question(seed: int, number: int, pods: int = PODS_IN_QUESTION) -> Quest
     """Make question *number* of *seed*: always the same."""
     origin = f"{seed}:{number}"
     dice = Dice(origin)
-    nodes = _nodes(dice)
+    nodes = make_nodes(dice)
     names = [node["metadata"]["name"] for node in nodes]
     owners, storage = _owners(dice), make_storage(dice, nodes)
-    objects = [*_namespaces(dice), *_services(dice), *owners, *storage.objects, *nodes]
+    objects = [*_namespaces(dice), *make_services(dice), *_budgets(dice), *owners]
+    objects += [*storage.objects, *nodes]
+    leaving = dice.one((0.0, 0.25))
+    ports: set[tuple[str, int]] = set()
     for index in range(dice.weighted({0: 1, 8: 3, 20: 4, 45: 2})):
         node = dice.one(names) if dice.chance(0.97) else "gone-node"
-        objects.append(running_pod(dice, f"running-{index}", node, owners))
+        pod = running_pod(dice, f"running-{index}", node, owners, leaving=leaving)
+        _share_no_port(pod, ports)
+        objects.append(started(dice, pod, index))
     if dice.chance(0.3):
         for index in range(dice.number(1, 3)):
             node = dice.one(names)
             objects.append(nominated_pod(dice, f"nominated-{index}", node, owners))
     pending = [pending_pod(dice, f"pending-{index}", names, owners) for index in range(pods)]
-    for pod in (*pending, *(each for each in objects if each["kind"] == "Pod")):
+    placed = [each for each in objects if each["kind"] == "Pod"]
+    for index, pod in enumerate((*placed, *pending)):
         if storage.objects and dice.chance(0.5):
-            objects += add_volumes(dice, storage, pod)
-    if any(each.get("status", {}).get("nominatedNodeName") for each in objects):
-        _never_count_everybody(pending)
-    return Question(objects, pending, make_config(dice), origin)
+            objects += add_volumes(dice, storage, pod, placed=index < len(placed))
+    _wait_for_one_that_leaves(dice, placed, pending)
+    config = make_config(dice)
+    nominated = any(each.get("status", {}).get("nominatedNodeName") for each in placed)
+    for pod in pending:
+        _keep_from_differing(pod, config, nominated=nominated, leaving=bool(leaving))
+    return Question(objects, pending, config, origin)
 
 
-def _never_count_everybody(pods: list[Json]) -> None:
-    """Give hard constraints with an empty selector another one.
+def _share_no_port(pod: Json, ports: set[tuple[str, int]]) -> None:
+    """Leave out ports of *pod* that are in use on its node, as kubelets do.
 
-    Such a constraint counts nobody, yet upstream counts pods that are nominated. We do not.
+    We count who uses a port; upstream thinks it free as soon as one of two users would go.
     """
-    for pod in pods:
-        for constraint in pod["spec"].get("topologySpreadConstraints", ()):
-            if constraint.get("labelSelector") == {}:
-                constraint["labelSelector"] = {
-                    "matchExpressions": [{"key": "app", "operator": "Exists"}]
-                }
+    node = pod["spec"]["nodeName"]
+    for container in (*pod["spec"]["containers"], *pod["spec"].get("initContainers", ())):
+        free = [
+            each
+            for each in container.get("ports", ())
+            if (node, each.get("hostPort", 0)) not in ports
+        ]
+        ports |= {(node, each["hostPort"]) for each in free if "hostPort" in each}
+        if "ports" in container:
+            container["ports"] = free
 
 
-def _nodes(dice: Dice) -> list[Json]:
+def _wait_for_one_that_leaves(dice: Dice, placed: list[Json], pending: list[Json]) -> None:
+    """Let three pods wait where room is being made for them, and want what is in use."""
+    victims = [pod for pod in placed if DISRUPTED in pod["status"].get("conditions", ())]
+    if not victims:
+        return
+    victim = dice.one(victims)
+    victim["spec"]["priority"] = -5
+    waiting = dice.some(pending, 3, 3)
+    for pod in waiting:
+        pod["status"]["nominatedNodeName"] = victim["spec"]["nodeName"]
+        pod["spec"]["priority"] = 100
+    for pod in (victim, *waiting):
+        container = pod["spec"]["containers"][0]
+        container["ports"] = [*container.get("ports", ()), {"hostPort": _COVETED_PORT}]
+
+
+def _keep_from_differing(pod: Json, config: Json, *, nominated: bool, leaving: bool) -> None:
+    """Keep *pod* from what we differ about on purpose.
+
+    A hard constraint with an empty selector counts nobody, yet upstream counts pods that are
+    nominated or would be evicted; and it takes evicted pods off a count that are being deleted
+    already, which were never counted.
+    """
+    own = pod["spec"].get("topologySpreadConstraints", ())
+    hard = list(filter(_is_hard, own or _default_constraints(config)))
+    everybody = [each for each in hard if each.get("labelSelector") == {}]
+    if nominated:
+        for constraint in everybody:
+            constraint["labelSelector"] = {
+                "matchExpressions": [{"key": "app", "operator": "Exists"}]
+            }
+    if everybody or (leaving and hard):
+        pod["spec"]["preemptionPolicy"] = "Never"
+
+
+def _is_hard(constraint: Json) -> bool:
+    return bool(constraint["whenUnsatisfiable"] == "DoNotSchedule")
+
+
+def _default_constraints(config: Json) -> list[Json]:
+    given = config["profiles"][0].get("pluginConfig", ())
+    return [
+        constraint
+        for each in given
+        if each["name"] == "PodTopologySpread"
+        for constraint in each["args"]["defaultConstraints"]
+    ]
+
+
+def make_nodes(dice: Dice) -> list[Json]:
+    """Make the nodes of a cluster, in up to four zones."""
     zones = dice.some("abcd", 1, 4)
     tidy = dice.chance(0.6)
     full = dice.chance(0.1)
@@ -179,7 +244,8 @@ def _namespaces(dice: Dice) -> list[Json]:
     return made
 
 
-def _services(dice: Dice) -> list[Json]:
+def make_services(dice: Dice) -> list[Json]:
+    """Make services that select some pods, all or none."""
     return [
         {
             "apiVersion": "v1",
@@ -192,6 +258,25 @@ def _services(dice: Dice) -> list[Json]:
                     )
                 }
             ),
+        }
+        for index in range(dice.number(0, 3))
+    ]
+
+
+def _budgets(dice: Dice) -> list[Json]:
+    return [
+        {
+            "apiVersion": "policy/v1",
+            "kind": "PodDisruptionBudget",
+            "metadata": {"name": f"budget-{index}", "namespace": dice.one(NAMESPACES[:3])},
+            "spec": without_empty({"minAvailable": 1, "selector": label_selector(dice)}),
+            "status": {
+                "disruptionsAllowed": dice.number(0, 2),
+                "disruptedPods": {
+                    f"running-{number}": "2026-01-01T00:00:00Z"
+                    for number in range(dice.number(0, 2))
+                },
+            },
         }
         for index in range(dice.number(0, 3))
     ]
@@ -222,27 +307,3 @@ def _owners(dice: Dice) -> list[Json]:
             }
         )
     return made
-
-
-def make_live_cluster(
-    dice: Dice, name: str, pods: int
-) -> tuple[list[Json], list[Json], list[Json]]:
-    """Make nodes, services and pods that an API server takes, most of them."""
-    nodes = _nodes(dice)
-    names = [node["metadata"]["name"] for node in nodes]
-    services = _services(dice)
-    for service in services:
-        service["spec"]["ports"] = [{"port": 80}]
-    pending = [pending_pod(dice, f"{name}-{index}", names, ()) for index in range(pods)]
-    for pod in pending:
-        del pod["metadata"]["uid"], pod["status"]
-        spec = pod["spec"]
-        for each in ("nodeName", "priority", "schedulerName", "hostNetwork", "hostUsers"):
-            spec.pop(each, None)
-        spec.pop("overhead", None)  # comes with a runtime class
-        for container in (*spec["containers"], *spec.get("initContainers", ())):
-            resources = container.get("resources", {})
-            extended = {n: v for n, v in resources.get("requests", {}).items() if n in (GPU, FPGA)}
-            if extended:
-                resources["limits"] = extended
-    return nodes, services, pending

@@ -55,6 +55,7 @@ def _judged_differently(upstream: Json, ours: Json) -> Iterator[Difference]:
         if not ("error" in upstream["outcome"] and "error" in ours["outcome"]):
             yield Difference("outcome", upstream["outcome"], ours["outcome"])
         return
+    yield from _differing("preEnqueue", _gates(upstream), _gates(ours))
     yield from _differing("preFilter", _pre_filters(upstream), _pre_filters(ours))
     yield from _differing("filter", _filters(upstream), _filters(ours))
     if any(said["code"] == _ERROR for said in upstream.get("combined", ())):
@@ -125,10 +126,15 @@ def _only_differing(
     )
 
 
+def _gates(answer: Json) -> dict[str, Any]:
+    said = answer.get("preEnqueue") or {}
+    return {plugin: (gate["code"], gate["reasons"]) for plugin, gate in said.items()}
+
+
 def _pre_filters(answer: Json) -> dict[str, Any]:
     """Refusals and narrowings; whether a plugin skips shows in what it refuses."""
     return {
-        plugin: (said["code"], said.get("reasons", []), said.get("only"))
+        plugin: (said["code"], said.get("reasons", []), said.get("only", []))
         for plugin, said in (answer.get("preFilter") or {}).items()
         if said["code"] != "Skip"
     }

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from hack.fidelity.only_labelled import OnlyLabelled
 from hack.fidelity.words import FPGA, GPU, HOSTNAME, ZONE, Dice, Json
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 _SHAPES: Final = (
     [{"utilization": 0, "score": 10}, {"utilization": 100, "score": 0}],
@@ -22,16 +20,20 @@ _SHAPES: Final = (
 
 def make_config(dice: Dice) -> Json:
     """Make a document with one profile."""
-    arguments = {} if dice.chance(0.5) else _arguments(dice)
-    profile: Json = {"schedulerName": "py-scheduler", "plugins": {"multiPoint": {}}}
-    if arguments:
-        profile["pluginConfig"] = [
-            {"name": name, "args": args} for name, args in arguments.items() if args
-        ]
-    if dice.chance(0.2):
-        # A weight of its own, at its old place.
-        entry = {"name": dice.one(("TaintToleration", "ImageLocality")), "weight": 7}
-        profile["plugins"]["multiPoint"]["enabled"] = [entry]
+    profile = _profile(dice, "py-scheduler")
+    if dice.chance(0.7):
+        profile["plugins"]["multiPoint"]["enabled"].append({"name": OnlyLabelled.name})
+    return as_document(profile)
+
+
+def make_live_profiles(dice: Dice) -> list[Json]:
+    """Make profiles that kube-scheduler itself takes: the default one, and some others."""
+    default = {"schedulerName": "py-scheduler", "plugins": {"multiPoint": {}}}
+    return [default, *(_profile(dice, f"profile-{index}") for index in range(6))]
+
+
+def as_document(profile: Json) -> Json:
+    """Return the document with that one profile."""
     return {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",
@@ -39,19 +41,18 @@ def make_config(dice: Dice) -> Json:
     }
 
 
-def without(config: Json, disabled: Iterable[str]) -> Json:
-    """Return *config* with some plugins switched off."""
-    profile = config["profiles"][0]
-    names = sorted(disabled)
-    everywhere = {**profile["plugins"]["multiPoint"], "disabled": [{"name": n} for n in names]}
-    changed = {
-        **profile,
-        "plugins": {**profile["plugins"], "multiPoint": everywhere},
-        "pluginConfig": [
-            each for each in profile.get("pluginConfig", ()) if each["name"] not in names
-        ],
-    }
-    return {**config, "profiles": [changed]}
+def _profile(dice: Dice, name: str) -> Json:
+    arguments = {} if dice.chance(0.5) else _arguments(dice)
+    enabled: list[Json] = []
+    profile: Json = {"schedulerName": name, "plugins": {"multiPoint": {"enabled": enabled}}}
+    if arguments:
+        profile["pluginConfig"] = [
+            {"name": plugin, "args": args} for plugin, args in arguments.items() if args
+        ]
+    if dice.chance(0.2):
+        # A weight of its own, at its old place.
+        enabled.append({"name": dice.one(("TaintToleration", "ImageLocality")), "weight": 7})
+    return profile
 
 
 def _arguments(dice: Dice) -> dict[str, Json]:

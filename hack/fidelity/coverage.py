@@ -19,6 +19,12 @@ DIFFERENT_SCORES: Final = 3
 _NAMES: Final = re.compile(r"\d+|\b(?:default|team-[ab]|lonely)(?=/)")
 
 REASONS: Final[Mapping[str, tuple[str, ...]]] = {
+    "SchedulingGates": (
+        "waiting for scheduling gates: [example.com/images]",
+        "waiting for scheduling gates: [example.com/quota]",
+        "waiting for scheduling gates: [example.com/images example.com/quota]",
+        "waiting for scheduling gates: [example.com/quota example.com/images]",
+    ),
     "NodeUnschedulable": ("node(s) were unschedulable",),
     "NodeName": ("node(s) didn't match the requested node name",),
     "TaintToleration": ("node(s) had untolerated taint(s)",),
@@ -55,7 +61,11 @@ REASONS: Final[Mapping[str, tuple[str, ...]]] = {
             "already in-use by another pod"
         ),
     ),
-    "NodeVolumeLimits": ("node(s) exceed max volume count",),
+    "NodeVolumeLimits": (
+        "node(s) exceed max volume count",
+        'looking up PVC #/no-such-claim: persistentvolumeclaim "no-such-claim" not found',
+        ('looking up PVC #/pending-#-scratch: persistentvolumeclaim "pending-#-scratch" not found'),
+    ),
     "VolumeBinding": (
         'persistentvolumeclaim "no-such-claim" not found',
         'persistentvolumeclaim "claim-#" is being deleted',
@@ -73,14 +83,39 @@ REASONS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "VolumeZone": (
         "node(s) had no available volume zone",
+        "PersistentVolumeClaim had no name",
         "PersistentVolume had no name",
+        'VolumeBindingMode not set for StorageClass "modeless"',
+        'persistentvolumeclaim "no-such-claim" not found',
         "PersistentVolumeClaim had no pv name and storageClass name",
         'persistentvolume "volume-#" not found',
         'storageclass.storage.k#s.io "unknown" not found',
     ),
     "NodeDeclaredFeatures": ("node(s) didn't match Pod's required features",),
 }
-"""Every reason that a plugin can give, of the generator's names; # is a namespace or a number."""
+"""Every reason that a plugin can give, of the generator's names; # is a namespace or a number.
+
+Not among them: what is behind feature gates that are off, and what is said of selectors that cannot
+be parsed, which API servers refuse; we name the field instead. (They refuse claims without a name
+and classes without a mode too, which are there all the same.)
+"""
+
+TEXTS: Final = (
+    "node(s) didn't satisfy plugin OnlyLabelled.",
+    "node(s) didn't satisfy plugin(s) [NodeAffinity OnlyLabelled] simultaneously.",
+    "node(s) didn't satisfy plugin(s) [NodeAffinity]",
+    "node(s) didn't satisfy plugin(s) [OnlyLabelled]",
+    "node(s) didn't satisfy plugin(s) [NodeAffinity OnlyLabelled]",
+    ". no new claims to deallocate, preemption: ",
+    ". not found",
+    "preemption: not eligible due to preemptionPolicy=Never.",
+    "preemption: not eligible due to a terminating pod on the nominated node.",
+    " No preemption victims found for incoming pod",
+    " Preemption is not helpful for scheduling",
+)
+"""What the framework and the post-filter plugins say in the message of a pod that fits nowhere."""
+
+PREEMPTION: Final = "DefaultPreemption"
 
 SCORERS: Final = (
     "TaintToleration",
@@ -102,11 +137,17 @@ class Coverage:
     skipped: Counter[str] = field(default_factory=Counter)
     reasons: Counter[tuple[str, str]] = field(default_factory=Counter)
     scores: defaultdict[str, Counter[int]] = field(default_factory=lambda: defaultdict(Counter))
+    texts: Counter[str] = field(default_factory=Counter)
     outcomes: Counter[str] = field(default_factory=Counter)
 
     def count(self, answer: Json, nodes: int) -> None:
         """Count what was said about one pod."""
-        self.outcomes.update(answer["outcome"].keys() - {"plugins"})
+        self._count_outcome(answer["outcome"])
+        gates = answer.get("preEnqueue", {})
+        self.accepted["SchedulingGates"] += "SchedulingGates" not in gates
+        for plugin, said in gates.items():
+            self.refused[plugin] += 1
+            self._count_reasons(plugin, said["reasons"])
         for plugin, said in answer.get("preFilter", {}).items():
             if said["code"] == "Skip":
                 self.skipped[plugin] += 1
@@ -119,12 +160,21 @@ class Coverage:
         for plugin, found in answer.get("scores", {}).items():
             self.scores[plugin].update(found["normalized"])
 
+    def _count_outcome(self, outcome: Json) -> None:
+        self.outcomes.update(outcome.keys() - {"plugins", "nominates"})
+        message = outcome.get("message", "")
+        self.texts.update(text for text in TEXTS if text in message)
+        self.accepted[PREEMPTION] += bool(outcome.get("nominates"))
+        self.refused[PREEMPTION] += "preemption: " in message
+
     def _count_reasons(self, plugin: str, reasons: Collection[str]) -> None:
         self.reasons.update((plugin, _NAMES.sub("#", reason)) for reason in reasons)
 
     def missing(self, plugins: Collection[str], least: int) -> Iterator[str]:
         """Yield what occurred less than *least* times, of what *plugins* can say."""
-        for plugin, reasons in REASONS.items():
+        if not least:
+            return
+        for plugin, reasons in {**REASONS, PREEMPTION: ()}.items():
             if plugin not in plugins:
                 continue
             for verb, counts in (("accepts", self.accepted), ("refuses", self.refused)):
@@ -133,6 +183,10 @@ class Coverage:
             for reason in reasons:
                 if self.reasons[plugin, reason] < least:
                     yield f"{plugin} says {reason!r}: {self.reasons[plugin, reason]} of {least}"
+        if PREEMPTION in plugins:
+            for text in TEXTS:
+                if self.texts[text] < least:
+                    yield f"messages say {text!r}: {self.texts[text]} of {least}"
         for plugin in SCORERS:
             often = sum(1 for count in self.scores[plugin].values() if count >= least)
             if plugin in plugins and often < DIFFERENT_SCORES:
@@ -141,7 +195,7 @@ class Coverage:
     def lines(self) -> Iterator[str]:
         """Yield the table of what occurred."""
         yield f"{'plugin':34} {'skips':>7} {'accepts':>8} {'refuses':>8}  scores"
-        plugins = dict.fromkeys([*self.skipped, *self.accepted, *self.scores])
+        plugins = dict.fromkeys([*self.skipped, *self.accepted, *self.refused, *self.scores])
         for plugin in sorted(plugins):
             values = self.scores.get(plugin)
             yield (
@@ -150,6 +204,8 @@ class Coverage:
             ).rstrip()
         for (plugin, reason), count in sorted(self.reasons.items()):
             yield f"{count:7}  {plugin}: {reason}"
+        for text, count in sorted(self.texts.items()):
+            yield f"{count:7}  message: {text.strip(' .')}"
         yield ", ".join(f"{count} {outcome}" for outcome, count in sorted(self.outcomes.items()))
 
 

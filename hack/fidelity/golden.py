@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hack.binaries.pins import KUBERNETES
 from hack.fidelity.clusters import Question, make_question
-from hack.fidelity.configs import without
 from hack.fidelity.coverage import Coverage
 
 Json = dict[str, Any]
@@ -27,20 +26,16 @@ _TIMES: Final = 4
 _MOST_QUESTIONS: Final = 4000
 
 
-def record(
-    path: Path, seed: int, plugins: Collection[str], lacks: Collection[str], ask: Ask
-) -> int:
+def record(path: Path, seed: int, plugins: Collection[str], ask: Ask) -> int:
     """Write a golden file; return how many questions it holds."""
-    kept = list(_worth_keeping(seed, plugins, lacks, ask))
+    kept = list(_worth_keeping(seed, plugins, ask))
     header = {"version": KUBERNETES, "seed": seed, "plugins": sorted(plugins)}
     lines = [header, *kept]
     path.write_text("".join(_compact(line) + "\n" for line in lines), encoding="utf-8")
     return len(kept)
 
 
-def _worth_keeping(
-    seed: int, plugins: Collection[str], lacks: Collection[str], ask: Ask
-) -> Iterator[Json]:
+def _worth_keeping(seed: int, plugins: Collection[str], ask: Ask) -> Iterator[Json]:
     """Yield questions that bring something that is still missing."""
     coverage = Coverage()
     for number in range(_MOST_QUESTIONS):
@@ -48,7 +43,6 @@ def _worth_keeping(
         if not missing:
             return
         question = make_question(seed, number)
-        question.config = without(question.config, lacks)
         answer = ask(question.document)
         probe = Coverage()
         for pod in answer["pods"]:

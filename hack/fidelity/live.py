@@ -1,166 +1,328 @@
 """The real kube-scheduler on a real API server: did it do what our plugins would have done?
 
-``python -m hack.fidelity.live --pods 200 --seed 1`` posts generated nodes and pods, one pod at a
-time, to a local control plane. Before each pod everything is read back as the API server holds it:
-with its defaults, its way to write quantities, its merged selectors. The node that kube-scheduler
-binds the pod to has to be one of our best, and where it finds none, condition and event have to say
-what we would have said.
+Generated nodes and pods are posted to a local control plane, one pod at a time. Before each pod
+everything is read back as the API server holds it: with its defaults, its way to write quantities,
+its merged selectors. Compared are
+
+- the node that the pod is bound to, which has to be one of our best,
+- the score of every plugin for every node, and their sums, which kube-scheduler logs,
+- the condition and the event of a pod that fits nowhere, to the last letter.
+
+The same objects go through the oracle as well: all three have to agree. Pods that would evict
+others are told not to (`preemptionPolicy: Never`).
 """
 
 from __future__ import annotations
 
-import argparse
-import sys
 import time
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
-from hack.api import ApiError
-from hack.control_plane import KUBE_SCHEDULER, ControlPlane
-from hack.fidelity.clusters import make_live_cluster
-from hack.fidelity.compare import best_nodes
+from hack.api import MERGE_PATCH, ApiError
+from hack.control_plane import ControlPlane
+from hack.fidelity.clusters import Question
+from hack.fidelity.compare import Difference, best_nodes, differences
+from hack.fidelity.configs import as_document, make_live_profiles
 from hack.fidelity.ours import OurCluster
+from hack.fidelity.postable import make_postable_cluster
+from hack.fidelity.score_log import ScoreLog, Scores
 from hack.fidelity.words import NAMESPACES, Dice
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Sequence
+
+    Ask = Callable[["Json"], "Json"]
+    Tell = Callable[[Question, Sequence[Difference]], None]
 
 Json = dict[str, Any]
 
-_CONFIG: Final[Json] = {
-    "apiVersion": "kubescheduler.config.k8s.io/v1",
-    "kind": "KubeSchedulerConfiguration",
-    "profiles": [{"schedulerName": "py-scheduler", "plugins": {"multiPoint": {}}}],
+_CORE: Final = "v1"
+_STORAGE: Final = "storage.k8s.io/v1"
+_KINDS: Final = {
+    "Namespace": (_CORE, "namespaces"),
+    "Service": (_CORE, "services"),
+    "StorageClass": (_STORAGE, "storageclasses"),
+    "CSIDriver": (_STORAGE, "csidrivers"),
+    "CSINode": (_STORAGE, "csinodes"),
+    "CSIStorageCapacity": (_STORAGE, "csistoragecapacities"),
+    "VolumeAttachment": (_STORAGE, "volumeattachments"),
+    "PersistentVolume": (_CORE, "persistentvolumes"),
+    "PersistentVolumeClaim": (_CORE, "persistentvolumeclaims"),
+    "Node": (_CORE, "nodes"),
+    "Pod": (_CORE, "pods"),
 }
-_KINDS: Final = {"nodes": "Node", "pods": "Pod", "services": "Service", "namespaces": "Namespace"}
-_PODS_IN_CLUSTER: Final = 50
-_PATIENCE_SECONDS: Final = 20.0
+_PODS_IN_CLUSTER: Final = 25
+_PATIENCE_SECONDS: Final = 60.0
 _PAUSE_SECONDS: Final = 0.005
+_LONGEST_NOTE: Final = 1024
+_CUT: Final = " ..."
 
 
-def main() -> int:
-    """Compare, and print one line a mismatch and a summary."""
-    parser = argparse.ArgumentParser(prog="python -m hack.fidelity.live", description=__doc__)
-    parser.add_argument("--pods", type=int, default=200, help="how many pods to post")
-    parser.add_argument("--seed", type=int, default=1, help="from which everything is made")
-    options = parser.parse_args()
-    found: Counter[str] = Counter()
-    # Without the admission that gives pods a service account and new nodes a taint.
-    with ControlPlane(components=(KUBE_SCHEDULER,), benchmark=True) as plane:
-        for name in NAMESPACES[1:]:
-            labels = {"team": name.removeprefix("team-")} if name.startswith("team") else {}
-            plane.request(
-                "POST", "/api/v1/namespaces", {"metadata": {"name": name, "labels": labels}}
+class Live:
+    """A control plane with kube-scheduler, and what was found with it.
+
+    Args:
+        ask: Puts a question to the oracle.
+        tell: Is told of every pod about which somebody disagrees.
+        seed: From which everything is made.
+    """
+
+    def __init__(self, ask: Ask, tell: Tell, seed: int) -> None:
+        self._ask = ask
+        self._tell = tell
+        self._seed = seed
+        self.found: Counter[str] = Counter()
+        self.refused_by: Counter[str] = Counter()
+
+    @property
+    def pods(self) -> int:
+        """How many pods were decided about and compared."""
+        return self.found["placed"] + self.found["refused"]
+
+    def too_rare(self, least: int) -> Iterator[str]:
+        """Yield what occurred less than *least* times."""
+        for what in ("placed", "refused", "scored", "ties"):
+            if self.found[what] < least:
+                yield f"live {what}: {self.found[what]} of {least}"
+
+    def run(self, pods: int) -> None:
+        """Post at least that many pods, in as many clusters as it takes."""
+        profiles = make_live_profiles(Dice(f"live:{self._seed}"))
+        # Without the admission that gives pods a service account, new nodes a taint, and storage
+        # objects a finalizer, which nobody here would remove.
+        unprotected = "--disable-admission-plugins=StorageObjectInUseProtection"
+        with ControlPlane(components=(), benchmark=True, apiserver_flags=[unprotected]) as plane:
+            process = plane.start_kube_scheduler(
+                {"profiles": profiles, "percentageOfNodesToScore": 100},
+                flags=("--vmodule=schedule_one=10",),
             )
-        number = 0
-        while found["placed"] + found["refused"] < options.pods:
-            _Cluster(plane, found).run(Dice(f"live:{options.seed}:{number}"), f"live-{number}")
-            number += 1
-    told = ", ".join(f"{count} {what}" for what, count in sorted(found.items()))
-    print(f"live: {number} clusters, {told}")
-    return int(found["mismatches"] > 0)
+            for name in NAMESPACES[1:]:
+                labels = {"team": name.removeprefix("team-")} if name.startswith("team") else {}
+                body = {"metadata": {"name": name, "labels": labels}}
+                plane.request("POST", "/api/v1/namespaces", body)
+            log = ScoreLog(process.log)
+            while self.pods < pods:
+                name = f"live-{self.found['clusters']}"
+                dice = Dice(f"{name} of {self._seed}")
+                self._run_cluster(_Cluster(plane, log, name), dice, profiles)
+                self.found["clusters"] += 1
 
+    def _run_cluster(self, cluster: _Cluster, dice: Dice, profiles: Sequence[Json]) -> None:
+        for pod in cluster.furnish(dice):
+            self._compare(cluster, pod, as_document(dice.one(profiles)))
+        cluster.clear()
 
-class _Cluster:
-    """One cluster's nodes, and the pods that are posted to them."""
-
-    def __init__(self, plane: ControlPlane, found: Counter[str]) -> None:
-        self._plane = plane
-        self._found = found
-
-    def run(self, dice: Dice, name: str) -> None:
-        """Post everything, compare after each pod, and clean up."""
-        nodes, services, pods = make_live_cluster(dice, name, _PODS_IN_CLUSTER)
-        for node in nodes:
-            self._plane.request("POST", "/api/v1/nodes", node)
-        for service in services:
-            namespace = service["metadata"]["namespace"]
-            self._plane.request("POST", f"/api/v1/namespaces/{namespace}/services", service)
-        for pod in pods:
-            self._post(pod)
-        for path in [*self._paths("pods"), *self._paths("services"), *self._paths("nodes")]:
-            self._plane.request("DELETE", f"{path}?gracePeriodSeconds=0")
-
-    def _post(self, pod: Json) -> None:
-        pods = f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods"
-        before = [each for plural in _KINDS for each in self._list(plural)]
-        try:
-            posted = self._plane.request("POST", pods, pod)
-        except ApiError as error:
-            if error.status != 422:
-                raise
-            self._found["invalid"] += 1
+    def _compare(self, cluster: _Cluster, pod: Json, config: Json) -> None:
+        """Post *pod*, to the profile of *config*, and compare all three answers."""
+        before = cluster.objects()
+        spec = pod["spec"]
+        spec["schedulerName"] = config["profiles"][0]["schedulerName"]
+        ours = OurCluster(config, before)
+        if ours.judge({**pod, "status": {}})["outcome"].get("nominates"):
+            spec["preemptionPolicy"] = "Never"
+        posted = cluster.post(pod)
+        if posted is None:
+            self.found["invalid"] += 1
             return
-        path = f"{pods}/{pod['metadata']['name']}"
-        decided = self._decided(path)
-        ours = OurCluster(_CONFIG, before)
-        for problem in self._compare(decided, ours.judge({**posted, "kind": "Pod"}), ours.names):
-            self._found["mismatches"] += 1
-            print(f"mismatch: pod {pod['metadata']['name']}: {problem}")
-        if not decided["spec"].get("nodeName"):
-            self._plane.request("DELETE", f"{path}?gracePeriodSeconds=0")
-
-    def _decided(self, path: str) -> Json:
-        """Wait until the pod is bound, or refused."""
-        deadline = time.monotonic() + _PATIENCE_SECONDS
-        while True:
-            pod = self._plane.request("GET", path)
-            if pod["spec"].get("nodeName") or _condition(pod):
-                return pod
-            assert time.monotonic() < deadline, f"kube-scheduler did not decide about {path}"
-            time.sleep(_PAUSE_SECONDS)
-
-    def _compare(self, decided: Json, ours: Json, names: list[str]) -> Iterator[str]:
-        node, condition = decided["spec"].get("nodeName"), _condition(decided)
-        if node:
-            self._found["placed"] += 1
-            best = best_nodes(ours, names)
-            self._found["ties"] += len(best) > 1
-            if node not in best:
-                yield f"on {node}, our best are {sorted(best)}; {ours['outcome']}"
-            return
-        self._found["refused"] += 1
-        message, own = condition.get("message", ""), ours["outcome"].get("message", "")
-        if condition.get("reason") == "SchedulerError" and "error" in ours["outcome"]:
-            return  # in other words
-        # What follows is said by the post-filter plugins.
-        if not own or not f"{message} ".startswith(f"{own} "):
-            yield f"condition {message!r}, we say {ours['outcome']}"
-        yield from self._compare_event(decided, message)
-
-    def _compare_event(self, pod: Json, message: str) -> Iterator[str]:
-        name, namespace = pod["metadata"]["name"], pod["metadata"]["namespace"]
-        path = f"/api/v1/namespaces/{namespace}/events?fieldSelector=involvedObject.name={name}"
-        deadline = time.monotonic() + _PATIENCE_SECONDS
-        while not (events := self._plane.request("GET", path)["items"]):
-            assert time.monotonic() < deadline, f"no event tells of {namespace}/{name}"
-            time.sleep(_PAUSE_SECONDS)
-        note = message if len(message) <= 1024 else f"{message[:1020]} ..."
-        if events[0]["message"] != note or events[0]["reason"] != "FailedScheduling":
-            yield f"event {events[0]['reason']} {events[0]['message']!r}"
-
-    def _list(self, plural: str) -> list[Json]:
-        items = self._plane.request("GET", f"/api/v1/{plural}")["items"]
-        # In the order in which they came: the first node to hold an image tells its size.
-        items.sort(key=lambda item: int(item["metadata"]["resourceVersion"]))
-        return [{**item, "kind": _KINDS[plural]} for item in items]
-
-    def _paths(self, plural: str) -> list[str]:
-        if plural == "nodes":
-            names = [each["metadata"]["name"] for each in self._list(plural)]
-            return [f"/api/v1/nodes/{name}" for name in names]
-        found = [each["metadata"] for each in self._list(plural)]
-        return [
-            f"/api/v1/namespaces/{each['namespace']}/{plural}/{each['name']}"
-            for each in found
-            if each["name"] != "kubernetes"
+        question = Question(before, [posted], config, f"{cluster.name} of {self._seed}")
+        decided = cluster.decided(posted)
+        said = ours.judge(posted)
+        (linked,) = self._ask(question.document)["pods"]
+        self.refused_by.update(linked["outcome"].get("plugins", ()))
+        found = [
+            *self._ended_differently(decided, said, ours.names),
+            *self._scored_differently(cluster.scores_of(posted), decided, said, ours.names),
+            *_told_differently(cluster, decided),
+            *differences(linked, said, posted, ours.names),
         ]
+        if found:
+            self.found["mismatches"] += 1
+            self._tell(question, found)
+        cluster.settle(decided)
+
+    def _ended_differently(
+        self, decided: Json, ours: Json, names: list[str]
+    ) -> Iterator[Difference]:
+        node = decided["spec"].get("nodeName")
+        if node:
+            self.found["placed"] += 1
+            best = best_nodes(ours, names)
+            self.found["ties"] += len(best) > 1
+            if node not in best:
+                yield Difference("live host", node, f"{sorted(best)}: {ours['outcome']}")
+            return
+        self.found["refused"] += 1
+        said, own = condition_of(decided), ours["outcome"]
+        if said["reason"] == "SchedulerError":
+            if "error" not in own:  # the wording is not compared
+                yield Difference("live condition", said, own)
+        elif said.get("message") != own.get("message"):
+            yield Difference("live condition", said.get("message"), own)
+
+    def _scored_differently(
+        self, upstream: Scores, decided: Json, ours: Json, names: list[str]
+    ) -> Iterator[Difference]:
+        """Compare what was logged; a pod that one node can take is not scored."""
+        feasible = [names[node] for node in ours.get("feasible", ())]
+        if not decided["spec"].get("nodeName") or len(feasible) < 2:
+            return
+        self.found["scored"] += 1
+        own = {
+            plugin: dict(zip(feasible, said["weighted"], strict=True))
+            for plugin, said in ours.get("scores", {}).items()
+        }
+        theirs = upstream.weighted
+        for plugin in sorted({*own, *theirs}):
+            left, right = theirs.get(plugin, {}), own.get(plugin, {})
+            # To skip is to score everything 0.
+            if left != right and any((*left.values(), *right.values())):
+                yield Difference(f"live score {plugin}", left, right)
+        totals = dict(zip(feasible, ours.get("totals", ()), strict=True))
+        if upstream.totals != totals:
+            yield Difference("live totals", upstream.totals, totals)
 
 
-def _condition(pod: Json) -> Json:
+def condition_of(pod: Json) -> Json:
+    """Return the pod's condition PodScheduled; empty where it has none."""
     conditions: list[Json] = pod.get("status", {}).get("conditions", [])
     return next((each for each in conditions if each["type"] == "PodScheduled"), {})
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+def _told_differently(cluster: _Cluster, decided: Json) -> Iterator[Difference]:
+    """Compare the event with the condition, which is longer where an event's note is cut."""
+    if decided["spec"].get("nodeName"):
+        return
+    message = condition_of(decided)["message"]
+    event = cluster.event_of(decided)
+    note = message
+    if len(message) > _LONGEST_NOTE:
+        note = message[: _LONGEST_NOTE - len(_CUT)] + _CUT
+    if (event["reason"], event["message"]) != ("FailedScheduling", note):
+        yield Difference("live event", event["message"], note)
+
+
+class _Cluster:
+    """The nodes and services of one generated cluster, and the pods that are posted to it."""
+
+    def __init__(self, plane: ControlPlane, log: ScoreLog, name: str) -> None:
+        self._plane = plane
+        self._log = log
+        self.name = name
+
+    def furnish(self, dice: Dice) -> list[Json]:
+        """Post all but the pods, and return those."""
+        made = make_postable_cluster(dice, self.name, _PODS_IN_CLUSTER)
+        for each in made.objects:
+            self._create(each)
+        self._await_nodes(sum(each["kind"] == "Node" for each in made.objects))
+        return made.pods
+
+    def _create(self, document: Json) -> None:
+        """Post an object; what the API server sets back at creation is written once more."""
+        self._plane.request("POST", _siblings(document), document)
+        if document["kind"].startswith("PersistentVolume"):
+            status = {"status": document["status"]}
+            path = f"{_path(document)}/status"
+            self._plane.request("PATCH", path, status, content_type=MERGE_PATCH)
+
+    def clear(self) -> None:
+        """Delete everything."""
+        kept = {"Namespace"}
+        for kind in reversed(_KINDS):
+            for each in self._list(kind) if kind not in kept else ():
+                if each["metadata"]["name"] != "kubernetes":
+                    self._plane.request("DELETE", f"{_path(each)}?gracePeriodSeconds=0")
+        self._await_nodes(0)
+
+    def _await_nodes(self, count: int) -> None:
+        """Wait until kube-scheduler knows so many nodes: let it tell why a pod fits on none."""
+        told = f"0/{count} nodes are available" if count else "no nodes available"
+        canary = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": "canary", "namespace": "default"},
+            "spec": {
+                "schedulerName": "py-scheduler",
+                "nodeSelector": {"nobody": "has-this"},
+                "containers": [{"name": "main", "image": "canary"}],
+            },
+        }
+
+        def knows() -> bool:
+            decided = self.decided(self._plane.request("POST", _siblings(canary), canary))
+            self.settle(decided)
+            return bool(condition_of(decided)["message"].startswith(told))
+
+        _awaited(knows, f"word of {count} nodes")
+
+    def objects(self) -> list[Json]:
+        """Read everything that scheduling depends on."""
+        return [each for kind in _KINDS for each in self._list(kind)]
+
+    def post(self, pod: Json) -> Json | None:
+        """Post a pod, and return it as it is stored; None where the API server refuses it."""
+        try:
+            posted = self._plane.request("POST", _siblings(pod), pod)
+        except ApiError as error:
+            if error.status != 422:
+                raise
+            return None
+        return {"apiVersion": "v1", "kind": "Pod", **posted}
+
+    def decided(self, pod: Json) -> Json:
+        """Wait until the pod is bound, or refused."""
+
+        def seen() -> Json | None:
+            found = self._plane.request("GET", _path(pod))
+            return found if found["spec"].get("nodeName") or condition_of(found) else None
+
+        decided: Json = _awaited(seen, f"a decision about {_path(pod)}")
+        return decided
+
+    def event_of(self, pod: Json) -> Json:
+        """Wait for the event that tells of a refusal."""
+        name, namespace = pod["metadata"]["name"], pod["metadata"]["namespace"]
+        path = f"/api/v1/namespaces/{namespace}/events?fieldSelector=involvedObject.name={name}"
+        found: list[Json] = _awaited(
+            lambda: self._plane.request("GET", path)["items"], f"an event about {_path(pod)}"
+        )
+        return found[0]
+
+    def scores_of(self, pod: Json) -> Scores:
+        """Return what was logged before the pod was bound."""
+        return self._log.of(pod["metadata"]["namespace"], pod["metadata"]["name"])
+
+    def settle(self, decided: Json) -> None:
+        """Let the pod stay if it was placed; else delete it, before it is tried again."""
+        if not decided["spec"].get("nodeName"):
+            self._plane.request("DELETE", f"{_path(decided)}?gracePeriodSeconds=0")
+
+    def _list(self, kind: str) -> list[Json]:
+        version, plural = _KINDS[kind]
+        items = self._plane.request("GET", f"{_root(version)}/{plural}")["items"]
+        # In the order in which they came: the first node to hold an image tells its size.
+        items.sort(key=lambda item: int(item["metadata"]["resourceVersion"]))
+        return [{"apiVersion": version, "kind": kind, **item} for item in items]
+
+
+def _root(version: str) -> str:
+    return f"/api/{version}" if version == _CORE else f"/apis/{version}"
+
+
+def _siblings(document: Json) -> str:
+    """Return where objects of this kind and namespace are."""
+    version, plural = _KINDS[document["kind"]]
+    namespace = document["metadata"].get("namespace")
+    return f"{_root(version)}/{f'namespaces/{namespace}/' if namespace else ''}{plural}"
+
+
+def _path(document: Json) -> str:
+    return f"{_siblings(document)}/{document['metadata']['name']}"
+
+
+def _awaited(look: Callable[[], Any], what: str) -> Any:
+    deadline = time.monotonic() + _PATIENCE_SECONDS
+    while not (found := look()):
+        assert time.monotonic() < deadline, f"kube-scheduler owes us {what}"
+        time.sleep(_PAUSE_SECONDS)
+    return found

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 import numpy as np
 
+from hack.fidelity.only_labelled import OnlyLabelled
 from scheduler.cache.cluster_cache import ClusterCache
 from scheduler.config.configuration import read
 from scheduler.config.default_plugins import DEFAULT_PLUGINS
 from scheduler.cycle.scheduling import Attempt, decide
 from scheduler.errors import SchedulerError
-from scheduler.framework.decision import Bind, Park, Retry
+from scheduler.framework.decision import Bind, Clear, Park, Preempt, Retry
 from scheduler.framework.filtering import Narrowed, ask_pre_filters, filter_nodes
 from scheduler.framework.observer import SILENT
 from scheduler.framework.registry import Registry
@@ -33,6 +34,7 @@ from scheduler.plugins import IN_TREE
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from scheduler.framework.diagnosis import Diagnosis
     from scheduler.framework.profile import Profile
     from scheduler.snapshot.node_table import NodeTable
 
@@ -43,8 +45,8 @@ UNSCHEDULABLE: Final = "Unschedulable"
 UNRESOLVABLE: Final = "UnschedulableAndUnresolvable"
 ERROR: Final = "Error"
 
-NOT_COMPARED: Final = frozenset({"DynamicResources", "DefaultPreemption"})
-"""Plugins that the oracle is not fed for, or that act after the part that is compared."""
+OURS_ALONE: Final = frozenset({"NodeTrust"})
+"""Plugins that judge by what only a running scheduler has seen."""
 
 _BY_KIND: Final = {
     row.resource.rpartition("/")[2]: row
@@ -53,33 +55,21 @@ _BY_KIND: Final = {
 }
 
 
-def ours_lacks() -> frozenset[str]:
-    """Return the default plugins of upstream that take no part in the comparison."""
-    known = {plugin.name for plugin in DEFAULT_PLUGINS}
-    built_in = {"DefaultBinder"}
-    return frozenset(known - set(IN_TREE) - built_in) | (NOT_COMPARED & known)
-
-
 def compared_plugins() -> frozenset[str]:
-    """Return the default plugins that both sides have."""
-    return frozenset(plugin.name for plugin in DEFAULT_PLUGINS) - ours_lacks()
+    """Return the plugins that both sides have: the default ones, and one that narrows."""
+    return frozenset(plugin.name for plugin in DEFAULT_PLUGINS) | {OnlyLabelled.name}
 
 
 def build_profile(config: Json) -> Profile:
-    """Build the profile of *config*, without what acts after filtering and scoring."""
-    registry = Registry(IN_TREE)
-    named = _without_unknown(config)
-    resolved = read(msgspec.json.encode(named).decode()).resolve(registry.available)
-    return replace(registry.build(resolved.profiles[0]), post_filter=(), pre_enqueue=())
-
-
-def _without_unknown(config: Json) -> Json:
-    """Leave out switched-off plugins that this build has never heard of."""
-    profile = config["profiles"][0]
-    everywhere = profile["plugins"]["multiPoint"]
-    disabled = [each for each in everywhere.get("disabled", ()) if each["name"] in IN_TREE]
-    plugins = {**profile["plugins"], "multiPoint": {**everywhere, "disabled": disabled}}
-    return {**config, "profiles": [{**profile, "plugins": plugins}]}
+    """Build the profile of *config*, without plugins that kube-scheduler has no answer to."""
+    registry = Registry(IN_TREE).also({OnlyLabelled.name: OnlyLabelled})
+    resolved = read(msgspec.json.encode(config).decode()).resolve(registry.available)
+    built = registry.build(resolved.profiles[0])
+    return replace(
+        built,
+        pre_filter=tuple(each for each in built.pre_filter if each.name not in OURS_ALONE),
+        filter=tuple(each for each in built.filter if each.name not in OURS_ALONE),
+    )
 
 
 class OurCluster:
@@ -113,18 +103,34 @@ class OurCluster:
         assert isinstance(pod, Pod)
         if pod.malformed:
             return {"outcome": {"error": pod.malformed}}
-        return {"outcome": self._decide(pod), **self._separately(pod), **self._together(pod)}
+        return {
+            "preEnqueue": self._gates(pod),
+            "outcome": self._decide(pod),
+            **self._separately(pod),
+            **self._together(pod),
+        }
+
+    def _gates(self, pod: Pod) -> Json:
+        """Ask who would keep the pod out of the queue; everything else is asked all the same."""
+        asked = {plugin.name: plugin.pre_enqueue(pod) for plugin in self.profile.pre_enqueue}
+        return {
+            name: {"code": UNRESOLVABLE, "reasons": [gate.reason]}
+            for name, gate in asked.items()
+            if gate is not None
+        }
 
     def _decide(self, pod: Pod) -> Json:
         decision = decide(Attempt(self.profile, pod, self.nodes, self._nominated))
         match decision:
             case Bind(node=node):
                 return {"host": node}
-            case Park(diagnosis=diagnosis):
-                return {"message": diagnosis.message, "plugins": sorted(diagnosis.rejected_by)}
+            case Preempt(diagnosis=diagnosis, node=node):
+                return {**_refusal(diagnosis), "nominates": node}
+            case Park(diagnosis=diagnosis, nomination=nomination):
+                cleared = {"nominates": ""} if isinstance(nomination, Clear) else {}
+                return {**_refusal(diagnosis), **cleared}
             case Retry(message=message):
                 return {"error": message}
-        raise AssertionError(f"without post-filters nothing leads to {decision}")
 
     def _separately(self, pod: Pod) -> Json:
         """Ask each plugin by itself about every node."""
@@ -204,6 +210,10 @@ class OurCluster:
     def names(self) -> list[str]:
         """The nodes' names, by row."""
         return list(self.nodes.names)
+
+
+def _refusal(diagnosis: Diagnosis) -> Json:
+    return {"message": diagnosis.message, "plugins": sorted(diagnosis.rejected_by)}
 
 
 def decode(document: Json) -> Any:

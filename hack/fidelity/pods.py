@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from hack.fidelity.only_labelled import LABEL
 from hack.fidelity.selectors import (
     node_affinity,
     node_selector,
+    only_named,
     pod_affinity,
     spread_constraints,
 )
 from hack.fidelity.words import (
     BATCH,
+    DISRUPTED,
     FPGA,
     GPU,
     HARD_TAINTS,
@@ -31,17 +34,31 @@ _DELETED_AT: Final = "2026-01-01T00:00:00Z"
 _ADDRESSES: Final = ("", "0.0.0.0", "127.0.0.1", "10.0.0.1", "::")
 
 
-def running_pod(dice: Dice, name: str, node: str, owners: Sequence[Json]) -> Json:
-    """Make a pod that is bound to *node*; one in eight is being deleted."""
+def running_pod(
+    dice: Dice, name: str, node: str, owners: Sequence[Json], *, leaving: float
+) -> Json:
+    """Make a pod that is bound to *node*; a share of them, *leaving*, are being deleted."""
     pod = _pod(dice, name, owners)
     pod["spec"] |= {"nodeName": node, "containers": containers(dice, large=0.04)}
     if dice.chance(0.2):
         pod["spec"]["affinity"] = pod_affinity(dice, mild=True)
-    if dice.chance(0.12):
+    status: Json = {"phase": dice.one(("Running", "Running", "Pending")), "conditions": []}
+    pod["status"] = status
+    if dice.chance(leaving):
         pod["metadata"] |= {"deletionTimestamp": _DELETED_AT, "deletionGracePeriodSeconds": 30}
-    pod["status"] = {"phase": dice.one(("Running", "Running", "Pending"))}
+        if dice.chance(0.7):
+            status["conditions"].append(DISRUPTED)
     if dice.chance(0.12):
         _resize(dice, pod)
+    return pod
+
+
+def started(dice: Dice, pod: Json, number: int) -> Json:
+    """Let *pod*, the *number*th of its cluster, start at a moment of its own.
+
+    Who started when decides who is evicted, and upstream takes equal times in any order.
+    """
+    pod["status"]["startTime"] = f"2026-01-01T00:{dice.number(0, 59):02}:{number:02}Z"
     return pod
 
 
@@ -59,6 +76,11 @@ def pending_pod(dice: Dice, name: str, nodes: list[str], owners: Sequence[Json])
     if dice.chance(0.2):
         return _easy(dice, pod)
     spec = pod["spec"]
+    if dice.chance(0.06):
+        spec["preemptionPolicy"] = dice.one(("Never", "Never", "PreemptLowerPriority"))
+    if dice.chance(0.05):
+        gates = dice.some(("example.com/quota", "example.com/images"), 1, 2)
+        spec["schedulingGates"] = [{"name": gate} for gate in gates]
     spec["containers"] = containers(dice, large=0.08, ports=0.12)
     if dice.chance(0.04):
         spec["nodeName"] = dice.one([*nodes, "no-such-node"])
@@ -71,6 +93,10 @@ def pending_pod(dice: Dice, name: str, nodes: list[str], owners: Sequence[Json])
         affinity["nodeAffinity"] = node_affinity(dice, nodes)
     if dice.chance(0.35):
         affinity |= pod_affinity(dice)
+    if dice.chance(0.15):
+        pod["metadata"]["labels"][LABEL] = "_".join(dice.some(nodes, 0, 3))
+        if dice.chance(0.4):
+            affinity["nodeAffinity"] = only_named(dice, nodes)
     if affinity or dice.chance(0.02):
         spec["affinity"] = affinity
     if dice.chance(0.35):
@@ -202,9 +228,9 @@ def _resize(dice: Dice, pod: Json) -> None:
         pod["status"]["allocatedResources"] = {"cpu": dice.cpu(), "memory": dice.memory()}
     if dice.chance(0.4):
         reason = dice.one(("Infeasible", "Deferred"))
-        pod["status"]["conditions"] = [
+        pod["status"]["conditions"].append(
             {"type": "PodResizePending", "status": "True", "reason": reason}
-        ]
+        )
 
 
 def tolerations(dice: Dice) -> list[Json]:

@@ -26,8 +26,8 @@ def node_selector(dice: Dice) -> Json:
 
 def node_affinity(dice: Dice, nodes: list[str]) -> Json:
     """Make required terms, preferred terms, or both."""
-    made: Json = {}
-    if dice.chance(0.55):
+    made = only_named(dice, nodes) if dice.chance(0.1) else {}
+    if not made and dice.chance(0.5):
         made["requiredDuringSchedulingIgnoredDuringExecution"] = _required(dice, nodes)
     if dice.chance(0.6):
         made["preferredDuringSchedulingIgnoredDuringExecution"] = _preferred(dice, nodes)
@@ -49,15 +49,18 @@ def _preferred(dice: Dice, nodes: list[str]) -> list[Json]:
     ]
 
 
+def only_named(dice: Dice, nodes: list[str]) -> Json:
+    """Make required terms that name nodes, so that no others are looked at."""
+    terms = [_named_term(dice, nodes) for _ in range(dice.number(1, 3))]
+    return {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+
+
 def _required(dice: Dice, nodes: list[str]) -> Json:
     if dice.chance(0.04):
         return {"nodeSelectorTerms": None}
     if dice.chance(0.13):
         # Names that exclude each other: nothing is left before any node is judged.
         return {"nodeSelectorTerms": [{"matchFields": [_name(dice, nodes), _name(dice, nodes)]}]}
-    if dice.chance(0.2):
-        count = dice.number(1, 3)
-        return {"nodeSelectorTerms": [_named_term(dice, nodes) for _ in range(count)]}
     return {
         "nodeSelectorTerms": [_node_term(dice, nodes, fields=0.2) for _ in range(dice.number(1, 3))]
     }

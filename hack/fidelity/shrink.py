@@ -35,11 +35,12 @@ class Shrinker:
 
     Args:
         differs: Whether both sides still differ in the same place about a question with one pod.
+        tries: How often it may ask.
     """
 
-    def __init__(self, differs: Callable[[Question], bool]) -> None:
+    def __init__(self, differs: Callable[[Question], bool], tries: int = _TRIES) -> None:
         self._differs = differs
-        self._left = _TRIES
+        self._left = tries
 
     def shrink(self, question: Question) -> Question:
         """Return the smallest question that was found."""

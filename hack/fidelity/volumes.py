@@ -23,6 +23,7 @@ _CLASSES: Final = (
     ("local", "kubernetes.io/no-provisioner", "WaitForFirstConsumer"),
     ("now", _CSI[0], "Immediate"),
     ("cloud", _EBS, "WaitForFirstConsumer"),
+    ("modeless", _CSI[0], None),
 )
 
 
@@ -33,10 +34,14 @@ class Storage:
     Args:
         objects: Everything but what pods say.
         claims: Names of claims by namespace.
+        private: Claims that one pod may use.
+        in_use: Those of them that a pod of the cluster uses already.
     """
 
     objects: list[Json] = field(default_factory=list)
     claims: dict[str, list[str]] = field(default_factory=dict)
+    private: set[str] = field(default_factory=set)
+    in_use: set[str] = field(default_factory=set)
 
 
 def make_storage(dice: Dice, nodes: list[Json]) -> Storage:
@@ -57,9 +62,19 @@ def make_storage(dice: Dice, nodes: list[Json]) -> Storage:
     return storage
 
 
-def add_volumes(dice: Dice, storage: Storage, pod: Json) -> list[Json]:
-    """Give *pod* volumes, and return the objects that come with them."""
-    volumes = _choose(dice, storage, pod)
+def add_volumes(dice: Dice, storage: Storage, pod: Json, *, placed: bool) -> list[Json]:
+    """Give *pod* volumes, and return the objects that come with them.
+
+    Of the pods that are *placed*, at most one has a claim that one pod may use: kubelets see to
+    that, and upstream, which counts names, is easily misled where two have one.
+    """
+    names = storage.claims.get(pod["metadata"]["namespace"], [])
+    if placed:
+        names = [name for name in names if name not in storage.in_use]
+    volumes = _choose(dice, names)
+    if placed:
+        used = {each.get("persistentVolumeClaim", {}).get("claimName") for each in volumes}
+        storage.in_use |= used & storage.private
     pod["spec"].setdefault("volumes", []).extend(volumes)
     scratch = any("ephemeral" in volume for volume in volumes)
     return [_scratch_claim(dice, pod)] if scratch and dice.chance(0.7) else []
@@ -95,17 +110,20 @@ def _scratch_claim(dice: Dice, pod: Json) -> Json:
     }
 
 
-def _choose(dice: Dice, storage: Storage, pod: Json) -> list[Json]:
+def _choose(dice: Dice, names: list[str]) -> list[Json]:
     """Choose claims, volumes of the pod's own, and disks named in place."""
-    names = storage.claims.get(pod["metadata"]["namespace"], [])
     made: list[Json] = []
     for index, name in enumerate(dice.some(names, 0, 2)):
-        claim = {"claimName": name if dice.chance(0.94) else "no-such-claim"}
+        claim = {"claimName": name if dice.chance(0.92) else dice.one(("no-such-claim", ""))}
         made.append({"name": f"claim-{index}", "persistentVolumeClaim": claim})
     if dice.chance(0.25):
         made.append(_disk(dice))
     if dice.chance(0.12):
-        made.append({"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}})
+        spec = {
+            "accessModes": ["ReadWriteOnce"],
+            "resources": {"requests": {"storage": dice.one(_GIBIBYTES)}},
+        }
+        made.append({"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": spec}}})
     if dice.chance(0.2):
         made.append({"name": "settings", "configMap": {"name": "settings"}})
     return made
@@ -237,7 +255,9 @@ def _free_volume(dice: Dice, index: int, nodes: list[Json]) -> Json:
 def _add_claim(dice: Dice, storage: Storage, index: int, nodes: list[Json]) -> None:
     """Add a claim: bound, waiting, broken, or the one of a pod's own volume."""
     name, namespace = f"claim-{index}", dice.one(("default", "default", "team-a"))
-    storage_class = dice.one(("late", "late", "other-late", "local", "now", "cloud", "", "unknown"))
+    storage_class = dice.one(
+        ("late", "late", "other-late", "local", "now", "cloud", "", "unknown", "modeless")
+    )
     state = dice.weighted({"bound": 6, "waiting": 6, "lost": 0.4, "going": 0.7, "half": 0.3})
     metadata: Json = {"name": name, "namespace": namespace, "uid": f"uid-{name}"}
     spec: Json = {
@@ -269,6 +289,8 @@ def _add_claim(dice: Dice, storage: Storage, index: int, nodes: list[Json]) -> N
     if state == "waiting":
         _say_more(dice, metadata, spec, nodes)
     storage.claims.setdefault(namespace, []).append(name)
+    if spec["accessModes"] == ["ReadWriteOncePod"]:
+        storage.private.add(name)
     storage.objects.append(
         {
             "apiVersion": "v1",

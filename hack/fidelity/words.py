@@ -43,6 +43,11 @@ GPU: Final = "example.com/gpu"
 FPGA: Final = "vendor.example/fpga"
 BATCH: Final = "kubernetes.io/batch-cpu"
 HUGE: Final = "hugepages-2Mi"
+DISRUPTED: Final = {
+    "type": "DisruptionTarget",
+    "status": "True",
+    "reason": "PreemptionByScheduler",
+}
 FEATURES: Final = ("RestartAllContainersOnContainerExits", "UserNamespacesHostNetworkSupport")
 
 

@@ -128,6 +128,11 @@ class ClusterCache:
         """Yield every placed pod that the API server told."""
         return (pod for uid, pod in self._pods.items() if uid not in self._assumed)
 
+    def node(self, name: str) -> Node | None:
+        """Return a node, as it was told."""
+        row = self._columns.rows.get(name)
+        return None if row is None else self._columns.nodes[row]
+
     def nodes(self) -> Iterator[Node]:
         """Yield every node, as it was told."""
         return iter(self._columns.nodes)

@@ -18,9 +18,21 @@ _WHAT = options(
         "  [default: none, built-in defaults]",
     ),
     option(
+        "--config-resource",
+        metavar="NAME",
+        default="",
+        help="The SchedulerConfiguration that it will follow; which plugins that enables is checked"
+        " when it is taken over.",
+    ),
+    option(
         "--rules",
         is_flag=True,
         help="Print the rules of the ClusterRole that this configuration needs, and ask nobody.",
+    ),
+    option(
+        "--insecure-metrics",
+        is_flag=True,
+        help="It will serve metrics over plain HTTP, and so ask nobody who may read them.",
     ),
 )
 
@@ -57,9 +69,11 @@ def check(ctx: click.Context, /, **flags: Any) -> None:
     settings = RunSettings(
         config_path=path or "",
         config_text=None if path is None else read_text("--config", path),
+        config_resource=flags["config_resource"],
         kubeconfig=flags["kubeconfig"],
         context=flags["context"],
         master=flags["master"],
+        insecure_metrics=flags["insecure_metrics"],
     )
     # Late, so that --help and mistakes in flags answer at once.
     from scheduler import checkup

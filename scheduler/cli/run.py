@@ -18,12 +18,27 @@ _CONFIGURATION = options(
         "  [default: none, built-in defaults]",
     ),
     option(
+        "--config-resource",
+        metavar="NAME",
+        default="",
+        help="The SchedulerConfiguration object that tells profiles, backoffs and extenders, and"
+        " may change at any time; --config then holds only what needs a restart.",
+    ),
+    option(
         "--pod-max-in-unschedulable-pods-duration",
         metavar="DURATION",
         callback=seconds,
         default="5m",
         show_default=True,
         help="Try a pod again after this long even if nothing changed.",
+    ),
+    option(
+        "--foreign-nomination-duration",
+        metavar="DURATION",
+        callback=seconds,
+        default="10m",
+        show_default=True,
+        help="Keep room for other schedulers' pods where they are nominated, so long; 0: never.",
     ),
     option(
         "--plugin-timeout",
@@ -207,6 +222,7 @@ def settings_from(flags: dict[str, Any]) -> RunSettings:
         config_text=None if path is None else read_text("--config", path),
         leader_election=_leader_election(flags),
         pod_seconds_unschedulable_maximum=flags["pod_max_in_unschedulable_pods_duration"],
+        foreign_nomination_seconds=flags["foreign_nomination_duration"],
         plugin_seconds_maximum=flags["plugin_timeout"],
         drift_seconds=flags["drift_check_period"],
         **{name: flags[name] for name in _SAME_NAME},
@@ -214,6 +230,7 @@ def settings_from(flags: dict[str, Any]) -> RunSettings:
 
 
 _SAME_NAME = (
+    "config_resource",
     "kubeconfig",
     "context",
     "master",

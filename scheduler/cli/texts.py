@@ -3,6 +3,7 @@
 import sys
 from pathlib import Path
 
+from scheduler.config.run_settings import STANDARD_INPUT
 from scheduler.errors import ConfigurationError
 
 
@@ -13,7 +14,9 @@ def read_text(flag: str, path: str) -> str:
         ConfigurationError: If it cannot be read; the message begins with *flag*.
     """
     try:
-        return sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
+        return (
+            sys.stdin.read() if path == STANDARD_INPUT else Path(path).read_text(encoding="utf-8")
+        )
     except OSError as error:
         raise ConfigurationError(f"{flag}: cannot read {path}: {error.strerror}") from error
     except UnicodeDecodeError as error:

@@ -6,8 +6,10 @@ and returns the result or raises every problem at once.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any
 
+import msgspec
 from msgspec.structs import replace
 
 from scheduler.config.args_validation import PluginArgs, decode_args
@@ -42,12 +44,14 @@ class ProfileSpec:
         args: Arguments by plugin name: a struct of scheduler.config.plugin_args for each plugin
             that has one, and the plain mapping for any other that was configured.
         percentage_of_nodes_to_score: 0 means every node.
+        schedulers: The scheduler names of all profiles.
     """
 
     scheduler_name: str
     plugins: Lists
     args: Mapping[str, PluginArgs]
     percentage_of_nodes_to_score: int = 0
+    schedulers: frozenset[str] = frozenset()
 
     @property
     def plugin_names(self) -> tuple[str, ...]:
@@ -79,6 +83,16 @@ class SchedulerConfiguration:
     ignored_fields: tuple[str, ...]
     missing_defaults: tuple[str, ...]
     document: KubeSchedulerConfiguration
+
+    @property
+    def fingerprint(self) -> str:
+        """Tells this configuration from any other; short enough for a label."""
+        return sha256(msgspec.json.encode(self.document)).hexdigest()[:12]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The scheduler names that it serves."""
+        return tuple(spec.scheduler_name for spec in self.profiles)
 
     def written(self) -> dict[str, Any]:
         """Return the effective document, JSON-encodable; secrets are withheld."""
@@ -181,6 +195,7 @@ def _resolve(draft: Draft, available: Available) -> SchedulerConfiguration:
     document = draft.document
     ignored = list(draft.ignored)
     specs = []
+    schedulers = frozenset(profile.scheduler_name for profile in document.profiles)
     for index, profile in enumerate(document.profiles):
         path = f"profiles[{index}]"
         expansion = Expansion(profile.plugins, available, f"{path}.plugins", draft.decoder.problems)
@@ -193,6 +208,7 @@ def _resolve(draft: Draft, available: Available) -> SchedulerConfiguration:
                 lists,
                 _spared(_args(profile, lists, path, draft.decoder), document.extenders),
                 _percentage(document, profile),
+                schedulers,
             )
         )
     return SchedulerConfiguration(

@@ -1,4 +1,4 @@
-"""The plugins that are on unless a document says otherwise: kube-scheduler 1.36's, and one of ours.
+"""The plugins that are on unless a document says otherwise: kube-scheduler 1.36's, and two of ours.
 
 Source: ``pkg/scheduler/apis/config/v1/default_plugins.go``.
 """
@@ -57,9 +57,12 @@ DEFAULT_PLUGINS: Final = (
     _default("NodeDeclaredFeatures", "pre_filter filter"),
 )
 
-OWN_PLUGINS: Final = (_default("UnsupportedFeatures", "pre_filter"),)
-"""Plugins that kube-scheduler does not have. They go first, and mind only what it would do itself.
-"""
+OWN_PLUGINS: Final = (
+    _default("UnsupportedFeatures", "pre_filter"),
+    _default("NodeTrust", "pre_filter filter"),
+)
+"""Plugins that kube-scheduler does not have. They go first: what one of them refuses, nobody else
+need judge, and no eviction can help."""
 
 UPSTREAM_POINTS: Final[Available] = MappingProxyType(
     {plugin.name: plugin.points for plugin in DEFAULT_PLUGINS}

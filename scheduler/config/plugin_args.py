@@ -25,7 +25,7 @@ class Args(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class DefaultPreemptionArgs(Args, frozen=True):
-    """How many nodes preemption tries."""
+    """How many nodes preemption tries, and who may be evicted."""
 
     min_candidate_nodes_percentage: int = 10
     """The share of the nodes to try at least, in percent, 0 to 100. Default: 10."""
@@ -33,6 +33,10 @@ class DefaultPreemptionArgs(Args, frozen=True):
     min_candidate_nodes_absolute: int = 100
     """The number of nodes to try at least; the larger of both counts. Default: 100. Not both may be
     0."""
+
+    preempt_foreign_pods: bool = True
+    """Whether pods of other schedulers, named by none of the document's profiles, may be evicted,
+    as kube-scheduler would; it does not know this field. Default: true."""
 
 
 class InterPodAffinityArgs(Args, frozen=True):

@@ -1,14 +1,20 @@
 """What the command line asks for: the document's text and what flags lay over it."""
 
 import dataclasses
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from msgspec.structs import replace
 
 from scheduler.config.configuration import Draft, read
 from scheduler.config.document import ClientConnection
 from scheduler.errors import ConfigurationError
+
+_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+STANDARD_INPUT: Final = "-"
+"""Stands for a path."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +31,10 @@ class RunSettings:
 
     config_text: str | None = None
     """The document itself. Default: none."""
+
+    config_resource: str = ""
+    """The SchedulerConfiguration object that tells profiles, backoffs and extenders. Default: none,
+    the document does."""
 
     kubeconfig: str = ""
     """The path of a kubeconfig file. Default: in a cluster its own account, else the usual
@@ -75,6 +85,9 @@ class RunSettings:
     pod_seconds_unschedulable_maximum: float = 300.0
     """After this long a pod is tried again even if nothing changed. Default: 5 minutes."""
 
+    foreign_nomination_seconds: float = 600.0
+    """How long a nomination of another scheduler's pod counts; 0 for never. Default: 10 minutes."""
+
     plugin_seconds_maximum: float = 1.0
     """How long a plugin by a user may take over one answer; 0 for ever. Default: a second."""
 
@@ -82,6 +95,11 @@ class RunSettings:
         """Refuse what contradicts itself."""
         if bool(self.tls_cert_file) != bool(self.tls_private_key_file):
             raise ConfigurationError("--tls-cert-file and --tls-private-key-file go together")
+        if self.config_resource and not _NAME.fullmatch(self.config_resource):
+            raise ConfigurationError(
+                f"--config-resource: {self.config_resource!r} is no name of an object; it lives in "
+                f"no namespace, and is written in lower case, as in main"
+            )
         if self.tls_cert_file and self.insecure_metrics:
             raise ConfigurationError("--insecure-metrics serves no certificate: drop one of them")
 

@@ -3,7 +3,7 @@
 Source: ``pkg/scheduler/schedule_one.go`` (schedulingAlgorithm, schedulePod).
 """
 
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -48,6 +48,7 @@ from scheduler.framework.filtering import (
     narrow,
 )
 from scheduler.framework.observer import SILENT, Observer
+from scheduler.framework.plugin import FilterQuestion, PostFilterPlugin, Search
 from scheduler.framework.profile import Profile
 from scheduler.framework.rejection import Candidate, Proposal, Refusal, Scores
 from scheduler.framework.scoring import score_nodes
@@ -104,13 +105,15 @@ def schedule(attempt: Attempt) -> Cycle:
 
 
 def _schedule(attempt: Attempt) -> Cycle:
+    for _ in attempt.nodes.prepare(attempt.pod):
+        yield BREATHE
     narrowed = _narrow(attempt)
     if narrowed.refused is not None:
         return (yield from _make_room(attempt, narrowed, None))
-    nominated = nominated_rows(attempt, attempt.nodes)
-    row = yield from _nominee(attempt, narrowed, nominated)
+    row = yield from _nominee(attempt, narrowed)
     if row is not None:
         return _bind_to(attempt, row)
+    nominated = nominated_rows(attempt, attempt.nodes)
     filtered = filter_nodes(
         attempt.profile, narrowed, attempt.pod, attempt.nodes, nominated, attempt.observer
     )
@@ -122,42 +125,48 @@ def _schedule(attempt: Attempt) -> Cycle:
 
 
 def _narrow(attempt: Attempt) -> Narrowed:
-    with attempt.observer.extension_point("PreFilter"):
-        return ask_pre_filters(
+    with attempt.observer.extension_point("PreFilter") as ends:
+        narrowed = ask_pre_filters(
             attempt.profile.pre_filter, attempt.pod, attempt.nodes, attempt.observer
         )
+        if narrowed.refused is not None:
+            resolvable = narrowed.refused.resolvable
+            ends("Unschedulable" if resolvable else "UnschedulableAndUnresolvable")
+        return narrowed
 
 
 def nominated_rows(attempt: Attempt, nodes: NodeTable) -> dict[int, Sequence[Pod]]:
     """Return the pods that must be counted on, by row: nominated, as important, and not the pod."""
+    priority, uid = attempt.pod.priority, attempt.pod.uid
     rows: dict[int, Sequence[Pod]] = {}
-    for name, pods in attempt.nominated.items():
-        row = nodes.row_of(name)
-        counted = [
-            pod
-            for pod in pods
-            if pod.priority >= attempt.pod.priority and pod.uid != attempt.pod.uid
-        ]
-        if row is not None and counted:
+    for name, row in nodes.rows_of(attempt.nominated):
+        pods = attempt.nominated[name]
+        if counted := [pod for pod in pods if pod.priority >= priority and pod.uid != uid]:
             rows[row] = counted
     return rows
 
 
 def _nominee(
-    attempt: Attempt, narrowed: Narrowed, nominated: Mapping[int, Sequence[Pod]]
+    attempt: Attempt, narrowed: Narrowed
 ) -> Generator[Breathe | Questions, Answers, int | None]:
     """Return the row of the pod's own nominated node, if that can take it now.
 
-    Room was made there for it. Upstream tries it first and does not score the others.
+    Room was made there for it. Upstream tries it first and does not score the others. Whoever
+    fails to judge it is heard again with all the nodes, if the node is among those.
     """
     row = attempt.nodes.row_of(attempt.pod.nominated_node) if attempt.pod.nominated_node else None
     if row is None:
         return None
     alone = attempt.nodes.alone(row)
-    others = {0: nominated[row]} if row in nominated else {}
-    unbounded = Narrowed(skipped=narrowed.skipped)
-    verdict = filter_nodes(attempt.profile, unbounded, attempt.pod, alone, others, attempt.observer)
-    verdict = yield from _extend(attempt, verdict, alone)
+    others = nominated_rows(attempt, alone)
+    with attempt.observer.extension_point("Filter"):
+        verdict = judge_nodes(
+            attempt.profile, narrowed.skipped, attempt.pod, alone, others, attempt.observer
+        )
+    try:
+        verdict = yield from _extend(attempt, verdict, alone)
+    except ExtenderError:
+        return None
     return row if verdict.feasible[0] else None
 
 
@@ -247,27 +256,36 @@ def _make_room(attempt: Attempt, narrowed: Narrowed, filtered: Filtered | None) 
     diagnosis = diagnose(attempt.nodes, narrowed, filtered)
     if not attempt.profile.post_filter:
         return Park(attempt.pod, diagnosis, CLEAR)
+    ask_filters = _filter_question(attempt, narrowed)
     said: list[str] = []
     clear = False
-    for found in _ask_post_filters(attempt, narrowed, diagnosis):
-        yield BREATHE
-        answer = yield from _consult(attempt, found)
-        if isinstance(answer, Proposal):
-            return Preempt(
-                attempt.pod,
-                answer.chosen.node,
-                tuple(answer.chosen.victims),
-                diagnosis.with_post_filter(answer.message),
-                answer.message,
-            )
-        if answer.stop:
-            said, clear = [], False
-        if answer.message:
-            said.append(answer.message)
-        clear = clear or answer.clear_nomination
-        if answer.stop:
-            break
+    with attempt.observer.extension_point("PostFilter") as ends:
+        ends("Unschedulable")  # until somebody finds room
+        for plugin in attempt.profile.post_filter:
+            found = yield from _ask_post_filter(attempt, plugin, diagnosis, ask_filters)
+            answer = yield from _consult(attempt, found)
+            if isinstance(answer, Proposal):
+                ends("Success")
+                return _preempt(attempt.pod, answer, diagnosis)
+            if answer.stop:
+                said, clear = [], False
+            if answer.message:
+                said.append(answer.message)
+            clear = clear or answer.clear_nomination
+            if answer.stop:
+                break
     return Park(attempt.pod, diagnosis.with_post_filter(", ".join(said)), CLEAR if clear else KEEP)
+
+
+def _preempt(pod: Pod, proposal: Proposal, diagnosis: Diagnosis) -> Preempt:
+    return Preempt(
+        pod,
+        proposal.chosen.node,
+        tuple(proposal.chosen.victims),
+        diagnosis.with_post_filter(proposal.message),
+        proposal.message,
+        proposal.candidates or (proposal.chosen,),
+    )
 
 
 def _consult(
@@ -294,37 +312,47 @@ def _consult(
     return Proposal(least_harm(candidates), tuple(candidates), proposal.message)
 
 
-def _ask_post_filters(
-    attempt: Attempt, narrowed: Narrowed, diagnosis: Diagnosis
-) -> Iterator[Proposal | Refusal]:
+def _filter_question(attempt: Attempt, narrowed: Narrowed) -> FilterQuestion:
+    """Return how post-filter plugins may ask the filters of the profile."""
+
     def filters(pod: Pod, nodes: NodeTable) -> Filtered:
         nominated = nominated_rows(attempt, nodes)
         return judge_nodes(attempt.profile, narrowed.skipped, pod, nodes, nominated, SILENT)
 
-    with attempt.observer.extension_point("PostFilter"):
-        for plugin in attempt.profile.post_filter:
-            try:
-                answer: object = ask(
-                    "PostFilter",
-                    plugin.name,
-                    attempt.observer,
-                    plugin.post_filter,
-                    attempt.pod,
-                    attempt.nodes,
-                    diagnosis,
-                    filters,
-                )
-            except PluginError as bug:
-                answer = bug
-            else:
-                if not isinstance(answer, Proposal | Refusal):
-                    answer = PluginError(plugin.name, f"answered PostFilter with {answer!r}")
-            # The filters' verdict stands, whatever goes wrong in the search for room.
-            yield (
-                answer
-                if isinstance(answer, Proposal | Refusal)
-                else Refusal(str(answer), stop=True)
-            )
+    return filters
+
+
+def _ask_post_filter(
+    attempt: Attempt, plugin: PostFilterPlugin, diagnosis: Diagnosis, ask_filters: FilterQuestion
+) -> Generator[Breathe | Questions, Answers, Proposal | Refusal]:
+    """Ask one plugin; where it searches for long, it says itself when to pause."""
+    observer = attempt.observer
+    observer.asked("PostFilter", plugin.name, 1)
+
+    def begin() -> object:
+        found: object = plugin.post_filter(attempt.pod, attempt.nodes, diagnosis, ask_filters)
+        return go_on(found) if isinstance(found, Generator) else found
+
+    def go_on(search: Search) -> object:
+        try:
+            next(search)
+        except StopIteration as end:
+            return end.value
+        observer.paused("PostFilter", plugin.name)
+        return search
+
+    try:
+        answer = ask("PostFilter", plugin.name, observer, begin)
+        while isinstance(answer, Generator):
+            yield BREATHE
+            answer = ask("PostFilter", plugin.name, observer, go_on, answer)
+    except PluginError as bug:
+        # The filters' verdict stands, whatever goes wrong in the search for room.
+        return Refusal(str(bug), stop=True)
+    yield BREATHE
+    if isinstance(answer, Proposal | Refusal):
+        return answer
+    return Refusal(str(PluginError(plugin.name, f"answered PostFilter with {answer!r}")), stop=True)
 
 
 def _unheard(ask: Ask) -> Answer:

@@ -10,7 +10,6 @@ from scheduler.explain.picture import Picture
 from scheduler.kube.listing import list_all
 from scheduler.kube.requests import Requests
 from scheduler.kube.watched import Watched
-from scheduler.model.fact import Resource
 
 _DRY_RUN: Final = {"dryRun": "All", "fieldValidation": "Ignore"}
 _OF_THE_SERVER: Final = frozenset({"managedFields", "creationTimestamp", "uid", "generation"})
@@ -26,8 +25,6 @@ async def read_cluster(requests: Requests, watched: Iterable[Watched[Any]]) -> P
     """
     picture = Picture()
     for each in watched:
-        if each.resource == Resource.FAILED_POD:
-            continue
         try:
             async for item in list_all(requests, each):
                 picture.take(each.resource, item)

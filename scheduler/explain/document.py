@@ -102,16 +102,29 @@ def _totals(explanation: Explanation) -> dict[str, int]:
 
 
 def _preemption(decision: Decision) -> Document | None:
-    if not isinstance(decision, Preempt):
-        return None
-    return {
-        "node": decision.node,
-        "victims": [
-            {"namespace": victim.namespace, "name": victim.name, "priority": victim.priority}
-            for victim in decision.victims
-        ],
-        "message": decision.message,
-    }
+    """Return what was found about making room; None where nobody was asked to."""
+    match decision:
+        case Preempt(node=node, victims=victims, candidates=candidates, message=message):
+            return {
+                "node": node,
+                "victims": _names(victims),
+                "candidates": [
+                    {
+                        "node": each.node,
+                        "victims": _names(each.victims),
+                        "pdb_violations": each.pdb_violations,
+                    }
+                    for each in sorted(candidates, key=lambda each: each.node)
+                ],
+                "message": message,
+            }
+        case Park(diagnosis=diagnosis) if diagnosis.post_filter:
+            return {"node": None, "victims": [], "candidates": [], "message": diagnosis.post_filter}
+    return None
+
+
+def _names(pods: Iterable[Pod]) -> list[str]:
+    return [pod.key for pod in pods]
 
 
 def _gates(profile: Profile, pod: Pod) -> Iterable[Document]:

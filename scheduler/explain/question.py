@@ -1,6 +1,7 @@
 """From a question on the command line to its answer."""
 
 import asyncio
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -12,7 +13,7 @@ from scheduler.config.run_settings import RunSettings
 from scheduler.cycle.explaining import explain
 from scheduler.cycle.scheduling import Attempt
 from scheduler.errors import ConfigurationError
-from scheduler.explain import cluster, completion
+from scheduler.explain import cluster, completion, trust
 from scheduler.explain.document import Circumstances, Document, document
 from scheduler.explain.dump import Text, documents, missing_kinds, read_dump
 from scheduler.explain.picture import Picture
@@ -24,6 +25,7 @@ from scheduler.kube.decode import Decoder, Unreadable
 from scheduler.kube.rate_limit import RateLimiter
 from scheduler.kube.watched import PODS, PRIORITY_CLASSES, Watched, watched_for
 from scheduler.model.pod import Pod
+from scheduler.plugins.node_trust import NodeTrust
 from scheduler.user_plugins import build_profiles
 from scheduler.version import __version__
 
@@ -81,12 +83,13 @@ def answer(question: Question) -> Document:
 
 @dataclass(slots=True)
 class _Subject:
-    """The pod in question and the cluster around it."""
+    """The pod in question and the cluster around it; *now* is when, in seconds since 1970."""
 
     pod: Pod
     picture: Picture
     completed: list[str]
     notes: list[str]
+    now: float
 
 
 def _answer(
@@ -104,8 +107,11 @@ def _answer(
         pod = replace(pod, spec=replace(pod.spec, node_name=""))
     if pod.terminating:
         subject.notes.append("the pod is being deleted; a scheduler would pass it over")
+    if any(plugin.name == NodeTrust.name for plugin in profile.filter):
+        ledger = trust.remember(picture.cache, picture.refused, profiles.keys(), subject.now)
+        subject.notes.extend(trust.told(picture.cache, ledger, pod, subject.now))
     nodes = picture.cache.view()
-    attempt = Attempt(profile, pod, nodes, picture.nominated(profiles.keys()))
+    attempt = Attempt(profile, pod, nodes, picture.nominated())
     around = Circumstances(
         len(nodes),
         subject.completed,
@@ -152,12 +158,11 @@ def _from_dump(question: Question, watched: tuple[Watched[Any], ...]) -> _Subjec
     wanted = {each.resource: each for each in (*watched, PRIORITY_CLASSES)}
     picture = read_dump(question.snapshots, wanted.values())
     if question.manifest is None:
-        return _known(question, picture, "in the snapshot")
+        return _known(question, picture, "in the snapshot", picture.newest)
     given = _manifest(question.manifest, question.namespace)
     completed, done = completion.complete(given, question.namespace, picture.priority_classes)
-    return _Subject(
-        _decode(completed, question.manifest[0]), picture, done, [completion.NOT_IMITATED]
-    )
+    pod = _decode(completed, question.manifest[0])
+    return _Subject(pod, picture, done, [completion.NOT_IMITATED], picture.newest)
 
 
 async def _from_cluster(
@@ -167,16 +172,17 @@ async def _from_cluster(
     async with ApiClient(credentials, limiter=RateLimiter(-1), user_agent=USER_AGENT) as client:
         if question.manifest is None:
             picture = await cluster.read_cluster(client, watched)
-            return _known(question, picture, "in the cluster")
+            return _known(question, picture, "in the cluster", time.time())
         # Asked first: a pod that the API server refuses makes a long list pointless.
         given = _manifest(question.manifest, question.namespace)
         completed, done = await cluster.complete(client, given, question.namespace)
         picture = await cluster.read_cluster(client, watched)
         notes = ["completed by the API server, by a dry run"]
-        return _Subject(_decode(completed, question.manifest[0]), picture, done, notes)
+        pod = _decode(completed, question.manifest[0])
+        return _Subject(pod, picture, done, notes, time.time())
 
 
-def _known(question: Question, picture: Picture, where: str) -> _Subject:
+def _known(question: Question, picture: Picture, where: str, now: float) -> _Subject:
     key = f"{question.namespace or 'default'}/{question.name}"
     pod = picture.pods.get(key)
     if pod is None:
@@ -185,7 +191,7 @@ def _known(question: Question, picture: Picture, where: str) -> _Subject:
         )
     if pod.malformed:
         raise ConfigurationError(f"pod {key} cannot be read: {pod.malformed}")
-    return _Subject(pod, picture, [], [])
+    return _Subject(pod, picture, [], [], now)
 
 
 def _manifest(text: Text, namespace: str) -> dict[str, Any]:

@@ -13,7 +13,13 @@ def table(said: Document, limit: int = 0) -> str:
         said: The document.
         limit: How many feasible and how many refused nodes are shown; 0 shows all.
     """
-    sections = (_head(said), _chosen(said, limit), _refused(said, limit), _asides(said))
+    sections = (
+        _head(said),
+        _chosen(said, limit),
+        _refused(said, limit),
+        _room(said, limit),
+        _asides(said),
+    )
     return "\n\n".join("\n".join(lines) for lines in map(list, sections) if lines) + "\n"
 
 
@@ -27,9 +33,7 @@ def _head(said: Document) -> Iterator[str]:
         yield f"Ties      {', '.join(said['ties'])} (the first was chosen)"
     if preemption := said["preemption"]:
         for victim in preemption["victims"]:
-            yield (
-                f"Evicts    {victim['namespace']}/{victim['name']}, priority {victim['priority']}"
-            )
+            yield f"Evicts    {victim}"
     for gate in said["gates"]:
         yield f"Gate      {gate['plugin']} keeps it out of the queue: {gate['reason']}"
 
@@ -84,6 +88,22 @@ def _refused(said: Document, limit: int) -> Iterator[str]:
             )
     yield from _columns(rows)
     yield from _rest(len(names) - len(shown))
+
+
+def _room(said: Document, limit: int) -> Iterator[str]:
+    """Yield the ways to make room, the one that would be taken first."""
+    preemption = said["preemption"]
+    if not preemption or not preemption["candidates"]:
+        return
+    ranked = sorted(preemption["candidates"], key=lambda each: each["node"] != preemption["node"])
+    shown = ranked[: limit or None]
+    rows = [["ROOM ON", "BUDGETS VIOLATED", "WOULD EVICT"]]
+    for each in shown:
+        mark = " *" if each["node"] == preemption["node"] else ""
+        violated = str(each["pdb_violations"])
+        rows.append([each["node"] + mark, violated, ", ".join(each["victims"])])
+    yield from _columns(rows)
+    yield from _rest(len(ranked) - len(shown))
 
 
 def _rest(count: int) -> Iterator[str]:

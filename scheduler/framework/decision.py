@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from scheduler.framework.diagnosis import Diagnosis
+from scheduler.framework.rejection import Candidate
 from scheduler.model.pod import Pod
 
 
@@ -48,13 +49,19 @@ class Bind:
 
 @dataclass(frozen=True, slots=True)
 class Preempt:
-    """Make room on *node* by evicting *victims*, and nominate it."""
+    """Make room on *node* by evicting *victims*, and nominate it.
+
+    Args:
+        message: What the post-filter plugin adds to the diagnosis.
+        candidates: All the ways to make room that were found, the chosen one among them.
+    """
 
     pod: Pod
     node: str
     victims: tuple[Pod, ...]
     diagnosis: Diagnosis
     message: str
+    candidates: tuple[Candidate, ...] = ()
 
     @property
     def nomination(self) -> NominationOrder:

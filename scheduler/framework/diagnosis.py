@@ -57,6 +57,7 @@ class Diagnosis:
         absent: The reason of the rows that no verdict covers; empty where they have none.
         post_filter: What the post-filter plugins add.
         rejected_by: The plugins whose hints may wake the pod.
+        unasked: Pre-filter plugins that were not asked, since an earlier one refused every node.
         pending: Those of them that want it back without a backoff.
         nodes: How many nodes the message counts.
         preemption_may_help: Rows where evicting pods could help.
@@ -68,6 +69,7 @@ class Diagnosis:
     absent: str = ""
     post_filter: str = ""
     rejected_by: frozenset[str] = frozenset()
+    unasked: frozenset[str] = frozenset()
     pending: frozenset[str] = frozenset()
     nodes: int = 0
     preemption_may_help: NodeMask = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))

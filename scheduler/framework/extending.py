@@ -11,7 +11,7 @@ Source: ``pkg/scheduler/extender.go`` and ``kube-scheduler/extender/v1/types.go`
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 import numpy as np
@@ -30,6 +30,10 @@ EXTENDER: Final = "Extender"
 _EXTENDER_SCORE_MAXIMUM: Final = 10
 _SCALE: Final = MAX_NODE_SCORE // _EXTENDER_SCORE_MAXIMUM
 _encode: Final = msgspec.json.Encoder().encode
+
+
+_COUNTED: Final = 2**62
+"""No score is larger, that it may be added to others within int64."""
 
 
 class ExtenderError(SchedulerError):
@@ -67,6 +71,52 @@ class Unanswered:
 
 
 Answer = Answered | Unanswered
+
+
+R = TypeVar("R", bound="_Result")
+
+# What answers look like; keys are in lower case, as `_folded` leaves them.
+
+
+class _Meta(msgspec.Struct, frozen=True):
+    name: str = ""
+
+
+class _Node(msgspec.Struct, frozen=True):
+    metadata: _Meta = _Meta()
+
+
+class _Nodes(msgspec.Struct, frozen=True):
+    items: tuple[_Node, ...] | None = ()
+
+
+class _Result(msgspec.Struct, frozen=True):
+    error: str = ""
+
+
+class _Filtered(_Result, frozen=True):
+    nodenames: tuple[str, ...] | None = None
+    nodes: _Nodes | None = None
+    failednodes: dict[str, str] = {}
+    failedandunresolvablenodes: dict[str, str] = {}
+
+
+class _Preempting(_Result, frozen=True):
+    nodenametometavictims: dict[str, dict[str, Any] | None] = {}
+
+
+class _Victims(msgspec.Struct, frozen=True):
+    pods: tuple[dict[str, Any] | None, ...] = ()
+    numpdbviolations: int = 0
+
+
+class _Victim(msgspec.Struct, frozen=True):
+    uid: str = ""
+
+
+class _Score(msgspec.Struct, frozen=True):
+    host: str = ""
+    score: int = 0
 
 
 class ExtenderVerdicts:
@@ -167,20 +217,15 @@ def read_filter(ask: Ask, answer: Answer, nodes: NodeTable) -> Filtered:
     Raises:
         ExtenderError: If it failed, and is not ignorable.
     """
-    result, why = _read(ask, answer)
-    why = why or str(result.get("error") or "")
+    result, why = _read(ask, answer, _Filtered)
     if not why:
         kept, why = _kept(ask, result, nodes)
     if why:
         if ask.extender.ignorable:
             return Filtered(np.ones(len(nodes), dtype=np.bool_), ())
         raise ExtenderError(why)
-    hopeless: Mapping[str, str] = result.get("failedandunresolvablenodes") or {}
-    failed = {
-        name: text
-        for name, text in (result.get("failednodes") or {}).items()
-        if name not in hopeless
-    }
+    hopeless = result.failedandunresolvablenodes
+    failed = {name: text for name, text in result.failednodes.items() if name not in hopeless}
     silent = ~kept & ~nodes.named((*hopeless, *failed))
     verdicts = (
         # Upstream counts a node that vanished without a word as refused for no reason.
@@ -191,12 +236,12 @@ def read_filter(ask: Ask, answer: Answer, nodes: NodeTable) -> Filtered:
     return Filtered(kept, verdicts)
 
 
-def _kept(ask: Ask, result: Mapping[str, Any], nodes: NodeTable) -> tuple[NodeMask, str]:
+def _kept(ask: Ask, result: _Filtered, nodes: NodeTable) -> tuple[NodeMask, str]:
     """Return the rows that survive, or why that cannot be told."""
-    names = result.get("nodenames") if ask.extender.node_cache_capable else None
+    names = result.nodenames if ask.extender.node_cache_capable else None
     if names is None:
-        items = (result.get("nodes") or {}).get("items") or ()
-        names = [item.get("metadata", {}).get("name", "") for item in items]
+        items = (result.nodes.items if result.nodes else None) or ()
+        names = tuple(item.metadata.name for item in items)
     known = set(nodes.names)
     for name in names:
         if name not in known:
@@ -226,21 +271,21 @@ def read_scores(ask: Ask, answer: Answer, nodes: NodeTable) -> Scores:
     if isinstance(answer, Unanswered):
         return scores
     try:
-        listed = msgspec.json.decode(answer.body)
-    except msgspec.DecodeError:
+        listed = _decode_list(answer.body)
+        entries = [msgspec.convert(_folded(entry), _Score) for entry in listed]
+    except (msgspec.DecodeError, RecursionError):
         return scores
-    for entry in listed if isinstance(listed, list) else ():
-        fields = _folded(entry)
-        row = nodes.row_of(str(fields.get("host", "")))
-        if row is not None and isinstance(score := fields.get("score"), int):
-            scores[row] = score * ask.extender.weight * _SCALE
+    for entry in entries:
+        row = nodes.row_of(entry.host)
+        score = entry.score * ask.extender.weight * _SCALE
+        if row is not None and abs(score) < _COUNTED:
+            scores[row] = score
     return scores
 
 
 def read_bind(ask: Ask, answer: Answer) -> str:
     """Return why the extender did not bind the pod; empty where it did."""
-    result, why = _read(ask, answer)
-    return why or str(result.get("error") or "")
+    return _read(ask, answer, _Result)[1]
 
 
 def read_preempt(
@@ -251,10 +296,10 @@ def read_preempt(
     Raises:
         ExtenderError: If it failed, and is not ignorable.
     """
-    result, why = _read(ask, answer)
+    result, why = _read(ask, answer, _Preempting)
     found: list[Candidate] = []
-    for node, victims in (result.get("nodenametometavictims") or {}).items():
-        candidate, problem = _named(ask, node, _folded(victims), nodes)
+    for node, victims in result.nodenametometavictims.items():
+        candidate, problem = _named(ask, node, victims, nodes)
         found.append(candidate)
         why = why or problem
     if why and ask.extender.ignorable:
@@ -271,17 +316,22 @@ def read_preempt(
 
 
 def _named(
-    ask: Ask, node: str, victims: Mapping[str, Any], nodes: NodeTable
+    ask: Ask, node: str, said: Mapping[str, Any] | None, nodes: NodeTable
 ) -> tuple[Candidate, str]:
     """Return the candidate that an extender speaks of, or why there is none like that."""
     url, row = ask.extender.url_prefix, nodes.row_of(node)
     if row is None:
         return Candidate(node, ()), f"extender: {url} claims to preempt on unknown node {node}"
+    try:
+        victims = msgspec.convert(_folded(said), _Victims)
+        named = [msgspec.convert(_folded(each), _Victim) for each in victims.pods]
+    except msgspec.ValidationError as problem:
+        return Candidate(node, ()), _unreadable(ask, problem)
     there = {pod.uid: pod for pod in nodes.pods_on(row)}
-    uids = [PodUid(str(_folded(each).get("uid", ""))) for each in victims.get("pods") or ()]
+    uids = [PodUid(each.uid) for each in named]
     pods = tuple(there[uid] for uid in uids if uid in there)
     missing = next((uid for uid in uids if uid not in there), None)
-    problem = (
+    unknown = (
         ""
         if missing is None
         else (
@@ -289,18 +339,28 @@ def _named(
             "but the pod is not found on that node"
         )
     )
-    return Candidate(node, pods, int(victims.get("numpdbviolations") or 0)), problem
+    return Candidate(node, pods, victims.numpdbviolations), unknown
 
 
-def _read(ask: Ask, answer: Answer) -> tuple[Mapping[str, Any], str]:
+_decode_any: Final = msgspec.json.Decoder(dict[str, Any] | None).decode
+_decode_list: Final = msgspec.json.Decoder(tuple[dict[str, Any], ...]).decode
+
+
+def _read(ask: Ask, answer: Answer, kind: type[R]) -> tuple[R, str]:
+    """Return what the extender answered, and why that is of no use; empty where it is."""
     if isinstance(answer, Unanswered):
-        return {}, answer.why
+        return kind(), answer.why
     try:
-        return _folded(msgspec.json.decode(answer.body)), ""
-    except msgspec.DecodeError as problem:
-        return {}, f'extender "{ask.extender.url_prefix}" did not answer with JSON: {problem}'
+        result = msgspec.convert(_folded(_decode_any(answer.body)), kind)
+    except (msgspec.DecodeError, RecursionError) as problem:
+        return kind(), _unreadable(ask, problem)
+    return result, result.error
 
 
-def _folded(entry: object) -> Mapping[str, Any]:
-    """Return *entry* with keys in lower case: Go reads them in any."""
-    return {key.lower(): value for key, value in entry.items()} if isinstance(entry, dict) else {}
+def _unreadable(ask: Ask, problem: Exception) -> str:
+    return f'extender "{ask.extender.url_prefix}" gave an answer that cannot be read: {problem}'
+
+
+def _folded(entry: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    """Return *entry* as Go reads it: keys in any case, and null for what is not there."""
+    return {key.lower(): value for key, value in (entry or {}).items() if value is not None}

@@ -41,6 +41,7 @@ class Narrowed:
         skipped: Plugins whose filter has nothing to say about the pod.
         refused: The answer that refuses every row at once.
         refused_by: Whose answer that is.
+        unasked: Plugins that stand behind it, and were not asked any more.
     """
 
     only: NodeMask | None = None
@@ -48,6 +49,7 @@ class Narrowed:
     skipped: frozenset[str] = frozenset()
     refused: Refused | None = None
     refused_by: frozenset[str] = frozenset()
+    unasked: frozenset[str] = frozenset()
 
 
 @dataclass(slots=True, eq=False)
@@ -71,7 +73,8 @@ def ask_pre_filters(
     narrowed_by: list[str] = []
     skipped: set[str] = set()
     refused: tuple[Refused, str] | None = None
-    for plugin in plugins:
+    unasked: frozenset[str] = frozenset()
+    for place, plugin in enumerate(plugins, 1):
         answer = ask("PreFilter", plugin.name, observer, _said_before, plugin, pod, nodes)
         if not isinstance(answer, Skip):
             observer.asked("PreFilter", plugin.name, 1)
@@ -83,6 +86,7 @@ def ask_pre_filters(
             case Refused(resolvable=resolvable):
                 refused = answer, plugin.name
                 if not resolvable:
+                    unasked = _names(plugins[place:])
                     break
             case Only(names=names):
                 named = names if named is None else named & names
@@ -93,6 +97,7 @@ def ask_pre_filters(
                         only=nodes.named(named),
                         refused=Refused(text, resolvable=False),
                         refused_by=frozenset(narrowed_by),
+                        unasked=_names(plugins[place:]),
                     )
             case Failure(text=text):
                 raise PluginError(plugin.name, f"failed in PreFilter: {text}")
@@ -102,7 +107,12 @@ def ask_pre_filters(
         frozenset(skipped),
         refused[0] if refused else None,
         frozenset({refused[1], *(narrowed_by if refused[0].resolvable else ())} if refused else ()),
+        unasked,
     )
+
+
+def _names(plugins: Sequence[PreFilterPlugin]) -> frozenset[str]:
+    return frozenset(plugin.name for plugin in plugins)
 
 
 def _said_before(plugin: PreFilterPlugin, pod: Pod, nodes: NodeTable) -> PreFilterAnswer:
@@ -352,6 +362,7 @@ def diagnose(nodes: NodeTable, narrowed: Narrowed, filtered: Filtered | None) ->
             pre_filter=narrowed.refused.reason,
             absent=narrowed.refused.reason,
             rejected_by=narrowed.refused_by,
+            unasked=narrowed.unasked,
             nodes=len(nodes),
             preemption_may_help=np.full(len(nodes), narrowed.refused.resolvable),
         )

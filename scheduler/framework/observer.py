@@ -1,17 +1,21 @@
 """How the pure rooms are measured without knowing who measures."""
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
+
+Ending = Callable[[str], None]
+"""Says how a run ends, in the words of upstream's status codes; Success where nothing is said."""
 
 
 class Observer(Protocol):
     """Hears what the runner does; every method may be left as it is."""
 
-    def extension_point(self, point: str) -> AbstractContextManager[None]:
-        """Enclose one run of an extension point."""
+    def extension_point(self, point: str) -> AbstractContextManager[Ending]:
+        """Enclose one run of an extension point; the block may say how it ends."""
         ...
 
-    def plugin(self, point: str, plugin: str) -> AbstractContextManager[None]:
+    def plugin(self, point: str, plugin: str) -> AbstractContextManager[object]:
         """Enclose one plugin's turn."""
         ...
 
@@ -19,20 +23,31 @@ class Observer(Protocol):
         """A plugin was asked: about *times* nodes, at points that are about nodes."""
         ...
 
+    def paused(self, point: str, plugin: str) -> None:
+        """A plugin's turn ends without an answer: it goes on after a pause, in another turn."""
+        ...
+
 
 class Silent:
     """Hears nothing."""
 
-    def extension_point(self, point: str) -> AbstractContextManager[None]:  # noqa: ARG002
+    def extension_point(self, point: str) -> AbstractContextManager[Ending]:  # noqa: ARG002
         """Enclose one run of an extension point."""
-        return nullcontext()
+        return nullcontext(_pass_over)
 
-    def plugin(self, point: str, plugin: str) -> AbstractContextManager[None]:  # noqa: ARG002
+    def plugin(self, point: str, plugin: str) -> AbstractContextManager[object]:  # noqa: ARG002
         """Enclose one plugin's turn."""
         return nullcontext()
 
     def asked(self, point: str, plugin: str, times: int) -> None:
         """Pass over it."""
+
+    def paused(self, point: str, plugin: str) -> None:
+        """Pass over it."""
+
+
+def _pass_over(_status: str) -> None:
+    """Hear how a run ends, and do nothing about it."""
 
 
 SILENT = Silent()

@@ -24,10 +24,11 @@ what-if table (``NodeTable.each``) a filter judges every row by that row's own w
 ``node_local`` does too: filters that promise neither are shown one world after the other.
 ``requeue_on`` names the events that could help a pod which the plugin rejected; ``needs`` names
 what has to be read beyond the usual; ``patches`` names, in the same words, what the effects of
-``pre_bind`` patch; ``normalize`` says how raw scores become 0 to 100.
+``pre_bind`` patch; ``normalize`` says how raw scores become 0 to 100; ``knows_schedulers = True``
+asks the constructor's keyword *schedulers* to be given the scheduler names of all profiles.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
 from scheduler.framework.cluster_event import Requeue
@@ -104,9 +105,13 @@ class PostFilterPlugin(Plugin, Protocol):
 
     def post_filter(
         self, pod: Pod, nodes: NodeTable, diagnosis: Diagnosis, ask: "FilterQuestion"
-    ) -> Proposal | Refusal:
+    ) -> "Proposal | Refusal | Search":
         """Propose whom to evict from which node, or say why that is no use."""
         ...
+
+
+Search = Generator[None, None, Proposal | Refusal]
+"""An answer that takes its time: at each ``yield`` sockets are served, and no fact is applied."""
 
 
 FilterQuestion = Callable[[Pod, NodeTable], Filtered]

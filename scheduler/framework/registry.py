@@ -79,10 +79,11 @@ class Registry:
 
     def _make(self, name: str, spec: ProfileSpec) -> Any:
         plugin, args = self._plugins[name], spec.args.get(name)
+        more = {"schedulers": spec.schedulers} if getattr(plugin, "knows_schedulers", False) else {}
         try:
             if args is None:
-                return plugin()
-            return plugin(**args) if isinstance(args, Mapping) else plugin(args)
+                return plugin(**more)
+            return plugin(**args, **more) if isinstance(args, Mapping) else plugin(args, **more)
         except ConfigurationError as problem:
             raise ConfigurationError(
                 *(f"profile {spec.scheduler_name}: {line}" for line in problem.problems)

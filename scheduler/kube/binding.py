@@ -17,6 +17,7 @@ from typing import Final, Literal
 import msgspec
 
 from scheduler.errors import ApiError, Conflict, NotFound, Throttled, Unreachable
+from scheduler.kube.deep_json import decode_deep
 from scheduler.kube.requests import Requests
 from scheduler.model.meta import Struct
 from scheduler.model.pod import Pod
@@ -190,7 +191,7 @@ def judge_conflict(error: Conflict, node: str) -> Bound | Taken:
 
 def judge_read_back(body: bytes, uid: str, node: str) -> Bound | Taken | Vanished | _Unbound:
     """Read the pod as the server holds it: is it ours still, and where is it?"""
-    seen = _decode(body)
+    seen = decode_deep(_decode, body)
     if seen.metadata.uid != uid:
         return Vanished()
     holder = seen.spec.node_name

@@ -6,8 +6,9 @@ Whether a lost answer, a conflict or a plea for patience is worth another try is
 caller.
 """
 
+import asyncio
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping
 from copy import copy
 from types import TracebackType
 from typing import Final, Protocol, Self
@@ -21,6 +22,7 @@ from scheduler.errors import (
     ApiError,
     ConfigurationError,
     Conflict,
+    Fenced,
     Forbidden,
     Gone,
     NotFound,
@@ -34,8 +36,6 @@ from scheduler.kube.credentials import Credentials
 from scheduler.kube.rate_limit import RateLimiter
 
 JSON: Final = "application/json"
-MERGE_PATCH: Final = "application/merge-patch+json"
-STRATEGIC_MERGE_PATCH: Final = "application/strategic-merge-patch+json"
 
 CONNECTIONS_DEFAULT: Final = 100
 CONNECT_SECONDS: Final = 10.0
@@ -59,11 +59,23 @@ class RequestObserver(Protocol):
     def request_done(self, method: str, status: int, seconds: float) -> None:
         """A request was answered, or given up with status 0. A watch is done once it is open."""
 
+    def request_waited(self, method: str, seconds: float) -> None:
+        """A request waited *seconds* for the rate limit."""
+
+    def request_sized(self, method: str, sent: int, received: int) -> None:
+        """A request was answered: so many bytes were its body, and so many the answer's."""
+
 
 class SilentRequests:
     """Hears and says nothing."""
 
     def request_done(self, method: str, status: int, seconds: float) -> None:
+        """Say nothing."""
+
+    def request_waited(self, method: str, seconds: float) -> None:
+        """Say nothing."""
+
+    def request_sized(self, method: str, sent: int, received: int) -> None:
         """Say nothing."""
 
 
@@ -112,6 +124,9 @@ class ApiClient:
         self._observer = observer
         self._timeout = aiohttp.ClientTimeout(total=timeout_seconds, sock_connect=CONNECT_SECONDS)
         self._connections = connections
+        # Who waits for a connection waits here, so that nothing lies between fence and wire.
+        self._places = asyncio.Semaphore(connections)
+        self._may_write: Callable[[], bool] = _always
         # Compression saves network that a scheduler has and costs CPU that it has not.
         self._headers = {"User-Agent": user_agent, "Accept": JSON, "Accept-Encoding": "identity"}
         self._requests: aiohttp.ClientSession
@@ -137,6 +152,14 @@ class ApiClient:
         twin = copy(self)
         twin._limiter = RateLimiter(-1)  # noqa: SLF001 - a twin of our own
         return twin
+
+    def write_only_while(self, may_write: Callable[[], bool]) -> None:
+        """Begin no request that changes anything while *may_write* says no.
+
+        It is asked in the moment before a request is sent. A process that was paused, or that had
+        requests waiting in line, may have lost its lease in between: those raise Fenced.
+        """
+        self._may_write = may_write
 
     async def get(self, path: str, params: Mapping[str, str] | None = None) -> bytes:
         """Read what is at *path*."""
@@ -189,7 +212,7 @@ class ApiClient:
         params: Mapping[str, str] | None,
         content_type: str = JSON,
     ) -> bytes:
-        await self._limiter.acquire()
+        await self._await_turn(method)
         target = _with_query(path, params)
         access = await self._credentials.fresh()
         try:
@@ -205,33 +228,44 @@ class ApiClient:
         headers = {"Authorization": access.authorization} if access.authorization else {}
         if body:
             headers["Content-Type"] = content_type
-        try:
-            async with self._requests.request(
-                method,
-                URL(access.server + target, encoded=True),
-                data=body or None,
-                headers=headers,
-                ssl=access.tls,
-                server_hostname=access.server_hostname,
-                proxy=access.proxy,
-                proxy_headers=access.proxy_headers,
-                timeout=self._timeout,
-                allow_redirects=False,
-            ) as response:
-                content = await response.read()
-                status = response.status
-        except (aiohttp.ClientError, OSError) as problem:
-            raise self._unreachable(method, target, problem) from problem
-        finally:
-            self._observer.request_done(method, status, time.monotonic() - started)
+        async with self._places:
+            if method != "GET" and not self._may_write():
+                raise Fenced(f"{method} {target}: not sent, since this process leads no more")
+            try:
+                async with self._requests.request(
+                    method,
+                    URL(access.server + target, encoded=True),
+                    data=body or None,
+                    headers=headers,
+                    ssl=access.tls,
+                    server_hostname=access.server_hostname,
+                    proxy=access.proxy,
+                    proxy_headers=access.proxy_headers,
+                    timeout=self._timeout,
+                    allow_redirects=False,
+                ) as response:
+                    content = await response.read()
+                    status = response.status
+            except (aiohttp.ClientError, OSError) as problem:
+                raise self._unreachable(method, target, problem) from problem
+            finally:
+                self._observer.request_done(method, status, time.monotonic() - started)
+        self._observer.request_sized(method, len(body), len(content))
         if status >= 300:
             raise api_error(f"{method} {target}", status, content, response.headers)
         return content
 
+    async def _await_turn(self, method: str) -> None:
+        if not self._limiter.limits:
+            return
+        began = time.monotonic()
+        await self._limiter.acquire()
+        self._observer.request_waited(method, time.monotonic() - began)
+
     async def _open(
         self, path: str, params: Mapping[str, str], silence_seconds: float
     ) -> aiohttp.ClientResponse:
-        await self._limiter.acquire()
+        await self._await_turn("WATCH")
         target = _with_query(path, {**params, "watch": "1"})
         access = await self._credentials.fresh()
         try:
@@ -295,6 +329,10 @@ class ApiClient:
             auto_decompress=False,
             read_bufsize=READ_BUFFER_BYTES,
         )
+
+
+def _always() -> bool:
+    return True
 
 
 def api_error(request: str, status: int, body: bytes, headers: Mapping[str, str]) -> ApiError:

@@ -12,6 +12,7 @@ from typing import Any, Final, Generic, TypeVar
 import msgspec
 
 from scheduler.errors import MalformedObject, Unreachable
+from scheduler.kube.deep_json import decode_deep, shallow
 from scheduler.kube.watched import T, Watched
 from scheduler.model.meta import ObjectMeta, Raw, Struct
 from scheduler.model.node import Node
@@ -142,7 +143,8 @@ _decode_parts = msgspec.json.Decoder(_Parts).decode
 
 def _decode_custom(raw: bytes | msgspec.Raw) -> CustomObject:
     """Read an object of which nobody but a plugin knows the fields."""
-    document = msgspec.json.decode(raw, type=dict[str, Any])
+    # Not as deep as a decoder would go: others walk through it who have less room.
+    document = msgspec.json.decode(shallow(bytes(raw)), type=dict[str, Any])
     metadata = msgspec.convert({"metadata": document.pop("metadata", {})}, _Named).metadata
     return CustomObject(metadata=metadata, content=document)
 
@@ -172,6 +174,9 @@ class Decoder(Generic[T]):
 
     def event(self, line: bytes) -> Event[T]:
         """Read one line of a watch."""
+        return decode_deep(self._event, line)
+
+    def _event(self, line: bytes) -> Event[T]:
         if self._watched.raw:
             return self._unusual(line)
         try:
@@ -194,7 +199,7 @@ class Decoder(Generic[T]):
             Unreachable: If it is no list: something between us and the API server has answered.
         """
         try:
-            return _decode_page(body)
+            return decode_deep(_decode_page, body)
         except msgspec.DecodeError as problem:
             raise Unreachable(
                 f"{self._watched.path}: the answer is no list: {problem}"

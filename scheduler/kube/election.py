@@ -40,6 +40,7 @@ from scheduler.model.meta import Struct
 
 JITTER: Final = 1.2
 NEVER: Final = float("-inf")
+_EARLY: Final = 0.1
 _RELEASED_SECONDS: Final = 1
 
 
@@ -51,7 +52,8 @@ class LeaseSettings:
         identity: Unique to this process, as in ``<hostname>_<uuid>``.
         lease_seconds: How long others wait after our last renewal before they take over.
         renew_deadline_seconds: How long we lead on after the last renewal that succeeded.
-        retry_seconds: How long to wait between tries; standbys add up to 1.2 times as much.
+        retry_seconds: How long to wait between tries. A leader waits up to a tenth less; standbys
+            add up to 1.2 times as much, but look when the lease that they wait for expires.
     """
 
     namespace: str
@@ -222,7 +224,9 @@ class Election:
         elif now < deadline:
             self.standing = Standing.LEADING
             self._renewed_at = self._asked_at
-            self._not_before = now + self.settings.retry_seconds
+            # Leaders that were elected together must not renew together for ever.
+            early = _EARLY * self._rng.random()
+            self._not_before = now + self.settings.retry_seconds * (1 - early)
         # Otherwise it took too long to begin to lead on; the record is ours, write it once more.
 
     def note_failed(self, error: ApiError, now: float) -> None:
@@ -292,6 +296,9 @@ class Election:
         if self.standing is Standing.STANDBY:
             # Standbys must not all write at one moment.
             self._not_before = now + seconds * (1 + JITTER * self._rng.random())
+            if self._lease is not None and now < self._expires_at() < self._not_before:
+                # Each standby saw the record change at a moment of its own: no need for jitter.
+                self._not_before = self._expires_at()
         else:
             # A leader whose request hung has waited already: its deadline is near.
             self._not_before = max(now, self._asked_at + seconds)

@@ -3,14 +3,18 @@
 Source: ``pkg/scheduler/schedule_one.go``.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from scheduler.config.change import Outcome
+from scheduler.config.document import OWN_NAME
 from scheduler.model.meta import Struct
 from scheduler.model.pod import Pod
 
 NOTE_BYTES_MAXIMUM: Final = 1024
+_NAMED: Final = 3
 
 
 class EventType(StrEnum):
@@ -116,6 +120,48 @@ def preempted(victim: Pod, preemptor: Pod, node: str, *, in_memory: bool = False
         note=f"Preempted by pod {preemptor.uid} on node {node}{where}",
         related=pod_reference(preemptor),
         repeats=False,
+    )
+
+
+def configuration_judged(regarding: Reference, outcome: Outcome) -> Event:
+    """Tell what became of a changed configuration."""
+    if outcome.good:
+        reason, note = "ConfigurationApplied", f"Serves {', '.join(outcome.profiles)} from now on"
+    else:
+        reason, note = "ConfigurationRefused", outcome.message
+    return Event(
+        regarding=regarding,
+        controller=OWN_NAME,
+        type=EventType.NORMAL if outcome.good else EventType.WARNING,
+        reason=reason,
+        action="Reloading",
+        note=note,
+    )
+
+
+def configuration_deleted(regarding: Reference) -> Event:
+    """Tell that the object is gone, which told the configuration."""
+    return Event(
+        regarding=regarding,
+        controller=OWN_NAME,
+        type=EventType.WARNING,
+        reason="ConfigurationDeleted",
+        action="Reloading",
+        note="What it said last stays in force until the process ends",
+    )
+
+
+def preemption_undone(pod: Pod, node: str, taken_by: Sequence[Pod]) -> Event:
+    """Tell *pod* that the room which was made for it on *node* is gone, and who has it."""
+    named = ", ".join(each.key for each in taken_by[:_NAMED])
+    more = f" and {len(taken_by) - _NAMED} more" if len(taken_by) > _NAMED else ""
+    return Event(
+        regarding=pod_reference(pod),
+        controller=pod.spec.scheduler_name,
+        type=EventType.WARNING,
+        reason="PreemptionUndone",
+        action="Preempting",
+        note=f"The room made on node {node} was taken by pods of other schedulers: {named}{more}",
     )
 
 

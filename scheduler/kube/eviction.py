@@ -2,7 +2,9 @@
 
 The deletion names the pod's UID, which kube-scheduler's does not: a pod that was deleted and
 created again under the victim's name must not go in its place. Both requests say the same however
-often they are made, so that a lost answer is no reason to wonder.
+often they are made, so that a lost answer is no reason to wonder. Where the room turns out not to
+be needed between the two, the pod is told that as well. (What a failed deletion leaves in a pod's
+status, the disruption controller takes back after two minutes.)
 """
 
 from collections.abc import Callable
@@ -14,10 +16,13 @@ import msgspec
 from scheduler.kube.pod_status import (
     DEFAULT_PACING,
     Obsolete,
+    Patched,
+    PatchOutcome,
     PatchPacing,
     Unwritten,
     patch_status,
     persist,
+    spared_patch,
     target_patch,
 )
 from scheduler.kube.requests import Requests
@@ -79,29 +84,28 @@ async def evict(
         victim: The pod.
         scheduler_name: The scheduler of the pod that it makes room for.
         now: The wall clock as RFC 3339.
-        wanted: Asked before each request whether this is still to be done.
+        wanted: Asked before each request, repeated ones too, whether this is still to be done.
         pacing: How often a request is tried.
     """
     patch = target_patch(victim, scheduler_name, now)
     if not wanted():
         return Spared()
+    done: PatchOutcome = Patched()
     if patch is not None:
-        told = await patch_status(requests, victim, patch, pacing=pacing)
-        if isinstance(told, Obsolete):
-            return AlreadyGone()
-        if isinstance(told, Unwritten):
-            return NotEvicted(told.message)
-    if not wanted():
-        return Spared()
-    path = f"/api/v1/namespaces/{victim.namespace}/pods/{victim.name}"
-    deleted = await persist(lambda: requests.delete(path, _options(victim)), pacing)
-    match deleted:
-        case Obsolete():
-            return AlreadyGone()
+        done = await patch_status(requests, victim, patch, pacing=pacing, wanted=wanted)
+    if isinstance(done, Patched):
+        path = f"/api/v1/namespaces/{victim.namespace}/pods/{victim.name}"
+        done = await persist(lambda: requests.delete(path, _options(victim)), pacing, wanted)
+    match done:
+        case Patched():
+            return Evicted()
         case Unwritten(message):
             return NotEvicted(message)
-        case _:
-            return Evicted()
+        case Obsolete() if wanted():
+            return AlreadyGone()
+    if patch is not None:
+        await patch_status(requests, victim, spared_patch(victim, now), pacing=pacing)
+    return Spared()
 
 
 def _options(victim: Pod) -> bytes:

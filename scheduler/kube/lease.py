@@ -58,8 +58,9 @@ class LeaseKeeper:
 
     Args:
         connect: Opens a connection; entered in the keeper's own event loop.
-        on_lost: Told why, once, when a lease that was held is lost. It runs in the keeper's thread,
-            so that even a blocked event loop can be ended by it.
+        on_lost: Told why, once, when a lease that was held is lost, or when the keeper breaks and
+            nobody applies any more. It runs in the keeper's thread, so that even a blocked event
+            loop can be ended by it.
         clock: Seconds that never go back and count a suspended machine's time.
     """
 
@@ -129,11 +130,10 @@ class LeaseKeeper:
                 self._led.set_result(False)
 
     def _fail(self, problem: Exception) -> None:
-        """Pass on what ended the keeper to whoever counts on it."""
-        if self._led.done():
-            self._lose(f"the keeper failed: {problem!r}")
-        else:
+        """Pass on what ended the keeper: a standby that cannot lead must not look like one."""
+        if not self._led.done():
             self._led.set_exception(problem)
+        self._lose(f"the keeper failed: {problem!r}")
 
     def _lose(self, why: str) -> None:
         self._leading_until = NEVER

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from scheduler.config.resource import GROUP, PLURAL, VERSION
 from scheduler.framework.plugin import Plugin, needs_of, patches_of
 from scheduler.framework.profile import Profile, needs_of_all
 from scheduler.kube.watched import Watched, resource_for, watched_for
@@ -71,6 +72,25 @@ def lease_permissions(namespace: str, name: str) -> tuple[Permission, ...]:
     return (
         Permission(*lease, ("create",), why, namespace),
         Permission(*lease, ("get", "update"), why, namespace, name),
+    )
+
+
+def resource_permissions(name: str) -> tuple[Permission, ...]:
+    """Return what it takes to follow the SchedulerConfiguration *name* and to write its status."""
+    return (
+        Permission(GROUP, VERSION, PLURAL, _READ, "It tells the configuration.", name=name),
+        Permission(
+            GROUP, VERSION, f"{PLURAL}/status", ("patch",), "It is told what came of it.", name=name
+        ),
+    )
+
+
+def review_permissions() -> tuple[Permission, ...]:
+    """Return what serving metrics over HTTPS needs (scheduler.kube.reviews)."""
+    why = "The API server is asked who wants to read metrics, and whether they may."
+    return (
+        Permission("authentication.k8s.io", "v1", "tokenreviews", ("create",), why),
+        Permission("authorization.k8s.io", "v1", "subjectaccessreviews", ("create",), why),
     )
 
 

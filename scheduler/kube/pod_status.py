@@ -40,7 +40,7 @@ class _TargetCondition(Struct, frozen=True):
     observed_generation: int | UnsetType = UNSET
     last_probe_time: None = None
     reason: str = PREEMPTION_BY_SCHEDULER
-    status: Literal["True"] = "True"
+    status: str = "True"
     type: str = DISRUPTION_TARGET
 
 
@@ -113,6 +113,21 @@ def target_patch(victim: Pod, scheduler_name: str, now: str) -> bytes | None:
     return _patch(victim, _Status(conditions=(condition,)))
 
 
+def spared_patch(victim: Pod, now: str) -> bytes:
+    """Return the patch that takes back what `target_patch` told *victim*: it may stay."""
+    before = victim.condition(DISRUPTION_TARGET) or Condition(
+        status="False", reason=PREEMPTION_BY_SCHEDULER, message="its room is not needed any more"
+    )
+    condition = _TargetCondition(
+        message=before.message,
+        last_transition_time=before.last_transition_time or now,
+        observed_generation=victim.metadata.generation or UNSET,
+        reason=before.reason,
+        status=before.status,
+    )
+    return _patch(victim, _Status(conditions=(condition,)))
+
+
 def nomination_change(pod: Pod, order: NominationOrder) -> str | UnsetType | None:
     """Return the new value of ``nominatedNodeName``: None to remove it, UNSET to leave it."""
     match order:
@@ -147,7 +162,7 @@ class Patched:
 
 @dataclass(frozen=True, slots=True)
 class Obsolete:
-    """The pod is gone, or another of its name is there: nobody is left to be told."""
+    """Nobody is left to be told, or to tell it: the pod is gone, or another has its name."""
 
     why: str
 
@@ -183,22 +198,35 @@ class PatchPacing:
 DEFAULT_PACING: Final = PatchPacing()
 
 
+def _always() -> bool:
+    return True
+
+
 async def patch_status(
-    requests: Requests, pod: Pod, patch: bytes, *, pacing: PatchPacing = DEFAULT_PACING
+    requests: Requests,
+    pod: Pod,
+    patch: bytes,
+    *,
+    pacing: PatchPacing = DEFAULT_PACING,
+    wanted: Callable[[], bool] = _always,
 ) -> PatchOutcome:
     """Write *patch* to the status of *pod*; a failure is a value."""
     path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/status"
-    return await persist(lambda: requests.patch(path, patch, STRATEGIC_MERGE_PATCH), pacing)
+    return await persist(lambda: requests.patch(path, patch, STRATEGIC_MERGE_PATCH), pacing, wanted)
 
 
-async def persist(request: Callable[[], Awaitable[object]], pacing: PatchPacing) -> PatchOutcome:
-    """Make *request* until it is answered for good; a failure is a value.
+async def persist(
+    request: Callable[[], Awaitable[object]],
+    pacing: PatchPacing,
+    wanted: Callable[[], bool] = _always,
+) -> PatchOutcome:
+    """Make *request* until it is answered for good, or not *wanted* any more; a failure is a value.
 
     Repeated after a lost answer too: it must say the same however often it is made. A 429 is waited
     out, within *throttled_seconds_maximum* in all, and is no failed attempt.
     """
     failures, throttled_seconds = 0, 0.0
-    while True:
+    while wanted():
         try:
             await request()
         except Throttled as error:
@@ -214,6 +242,7 @@ async def persist(request: Callable[[], Awaitable[object]], pacing: PatchPacing)
         else:
             return Patched()
         await pacing.sleep(seconds)
+    return Obsolete("nobody wants it any more")
 
 
 def judge_failure(error: ApiError) -> Obsolete | Unwritten | None:

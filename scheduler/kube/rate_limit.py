@@ -36,9 +36,14 @@ class RateLimiter:
         self._tokens = self._burst
         self._filled_at = clock()
 
+    @property
+    def limits(self) -> bool:
+        """Whether there is a limit at all."""
+        return self._qps >= 0
+
     async def acquire(self) -> None:
         """Take one token; wait for it behind everybody who came before."""
-        if self._qps < 0:
+        if not self.limits:
             return
         self._refill()
         # Going below zero is a reservation: the debt says how many tokens must flow before ours

@@ -18,15 +18,11 @@ the resource cannot be watched      list, and list again after a longer pause (a
 """
 
 import asyncio
-import contextlib
 import random
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass
 from typing import Final, Generic, Protocol
-
-import msgspec
 
 from scheduler.errors import (
     ApiError,
@@ -49,9 +45,11 @@ from scheduler.kube.decode import (
     Unreadable,
     key_of,
 )
+from scheduler.kube.patience import Company, Patience
+from scheduler.kube.told import Told
+from scheduler.kube.watch_observer import SILENT_WATCHES, WatchObserver
 from scheduler.kube.watched import T, Watched
-from scheduler.model.fact import Added, Deleted, Fact, Listed, ResourceName, Updated
-from scheduler.model.meta import differs
+from scheduler.model.fact import Fact, Listed
 
 PAGE_OBJECTS: Final = 500
 # A few milliseconds of work; then the event loop may serve somebody else.
@@ -71,92 +69,6 @@ class ReflectorClient(Protocol):
         self, path: str, params: Mapping[str, str], *, silence_seconds: float
     ) -> AsyncGenerator[bytes]:
         """Yield the lines of a watch."""
-
-
-class WatchObserver(Protocol):
-    """Hears what reflectors go through."""
-
-    def watch_started(self, resource: ResourceName) -> None:
-        """A watch was asked for."""
-
-    def watch_restarted(self, resource: ResourceName, why: str) -> None:
-        """A watch or list broke off and will be tried again."""
-
-    def watch_denied(self, resource: ResourceName, why: str) -> None:
-        """Permission is missing: told once, however often it is tried again."""
-
-    def list_done(self, resource: ResourceName, objects: int, seconds: float) -> None:
-        """Everything there is was told."""
-
-    def object_malformed(self, resource: ResourceName, key: str, problem: str) -> None:
-        """An object cannot be read: its husk is told, or else its last good version stays."""
-
-
-class SilentWatches:
-    """Hears and says nothing."""
-
-    def watch_started(self, resource: ResourceName) -> None:
-        """Say nothing."""
-
-    def watch_restarted(self, resource: ResourceName, why: str) -> None:
-        """Say nothing."""
-
-    def watch_denied(self, resource: ResourceName, why: str) -> None:
-        """Say nothing."""
-
-    def list_done(self, resource: ResourceName, objects: int, seconds: float) -> None:
-        """Say nothing."""
-
-    def object_malformed(self, resource: ResourceName, key: str, problem: str) -> None:
-        """Say nothing."""
-
-
-SILENT_WATCHES: Final = SilentWatches()
-
-
-@dataclass(frozen=True, slots=True)
-class Patience:
-    """How long a reflector waits, in seconds.
-
-    Args:
-        backoff_initial: After the first failure in a row; each further one doubles it.
-        backoff_maximum: Where doubling ends.
-        silence: After this time without a byte a watch is taken for dead. Bookmarks come every
-            minute.
-        watch_minimum: The server is asked to end a watch after this time at the earliest, so that
-            watches spread over its replicas again after one of them was away.
-        watch_maximum: And at this time at the latest.
-        poll: Between two lists of a resource that cannot be watched, such as ``metrics.k8s.io``.
-    """
-
-    backoff_initial: float = 0.8
-    backoff_maximum: float = 30.0
-    silence: float = 90.0
-    watch_minimum: float = 300.0
-    watch_maximum: float = 600.0
-    poll: float = 15.0
-
-
-class Company:
-    """Reflectors of one API server, who help each other up after an outage.
-
-    Each waits out its own backoff, which grows to half a minute. Once the server answers one of
-    them there is no reason for the others to sleep on, and a picture in which pods are new and
-    nodes are old would be a false one.
-    """
-
-    def __init__(self) -> None:
-        self._risen = asyncio.Event()
-
-    def wake(self) -> None:
-        """Tell everybody that the server answers."""
-        self._risen.set()
-        self._risen = asyncio.Event()
-
-    async def sleep(self, seconds: float) -> None:
-        """Wait for *seconds*, or until the server has answered somebody."""
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._risen.wait(), seconds)
 
 
 class Reflector(Generic[T]):
@@ -181,16 +93,17 @@ class Reflector(Generic[T]):
         sink: Callable[[Fact], None],
         *,
         observer: WatchObserver = SILENT_WATCHES,
-        patience: Patience = Patience(),
+        patience: Patience = Patience(),  # noqa: B008 - frozen
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         company: Company | None = None,
         rng: random.Random | None = None,
     ) -> None:
-        self.store: dict[Key, T] = {}
+        self._told = Told(watched, sink, observer)
         self.heard_at = clock()
+        self.lists = 0
+        self.watched = watched
         self._client = client
-        self._watched = watched
         self._resource = watched.resource
         self._decoder = Decoder(watched)
         self._sink = sink
@@ -205,6 +118,25 @@ class Reflector(Generic[T]):
         self._streaming = True
         self._denied = False
         self._failures = 0
+
+    def reread(self, watched: Watched[T]) -> None:
+        """Read objects as *watched* says from the next ``run`` on, which begins with a list.
+
+        What reads otherwise than before is told as updated.
+        """
+        self.watched = self._told.watched = watched
+        self._decoder = Decoder(watched)
+        self._version = ""
+
+    def retract(self) -> None:
+        """Tell that everything is gone: nobody will hear of it any more."""
+        for key in tuple(self.store):
+            self._told.remove(key, seen=False)
+
+    @property
+    def store(self) -> Mapping[Key, T]:
+        """Every object as it was told last."""
+        return self._told.objects
 
     @property
     def listed(self) -> bool:
@@ -224,9 +156,9 @@ class Reflector(Generic[T]):
     def correct(self, key: Key, found: T | None) -> None:
         """Tell what a fresh list *found* under *key*, where the watch had told otherwise."""
         if found is None:
-            self._remove(key, seen=False)
+            self._told.remove(key, seen=False)
         else:
-            self._put(key, found)
+            self._told.put(key, found)
 
     async def _list(self) -> None:
         if self._streaming:
@@ -265,7 +197,7 @@ class Reflector(Generic[T]):
             return
         self._denied = True
         self._observer.watch_denied(self._resource, str(problem))
-        if self._watched.optional:
+        if self.watched.optional:
             self._tell_listed()
 
     def _pause(self, problem: ApiError) -> float:
@@ -300,7 +232,7 @@ class Reflector(Generic[T]):
                 # A server that has never heard of streaming lists ignores the wish and never marks
                 # the end.
                 self._streaming = False
-                raise Unreachable(f"{self._watched.path}: the streaming list had no end")
+                raise Unreachable(f"{self.watched.path}: the streaming list had no end")
             async for line in lines:
                 self._take(self._decoder.event(line))
 
@@ -308,11 +240,11 @@ class Reflector(Generic[T]):
         """Ask for everything, page by page, as of one moment."""
         # No resourceVersion: with 0 the server would answer from its cache, whole and at once,
         # whatever the limit.
-        params = {**self._watched.params, "limit": str(PAGE_OBJECTS)}
+        params = {**self.watched.params, "limit": str(PAGE_OBJECTS)}
         listing = self._new_listing()
         version = ""
         while True:
-            page = self._decoder.page(await self._client.get(self._watched.path, params))
+            page = self._decoder.page(await self._client.get(self.watched.path, params))
             version = version or page.metadata.resource_version
             for index, raw in enumerate(page.items or (), start=1):
                 found = self._decoder.item(raw)
@@ -333,50 +265,50 @@ class Reflector(Generic[T]):
                 lines_seen += 1
                 self._take(self._decoder.event(line))
         if not lines_seen and self._clock() - started < SHORTEST_WATCH_SECONDS:
-            raise Unreachable(f"{self._watched.path}: the watch ended as soon as it began")
+            raise Unreachable(f"{self.watched.path}: the watch ended as soon as it began")
         self._succeed()
 
     def _watch(self, params: Mapping[str, str]) -> AsyncGenerator[bytes]:
         self._observer.watch_started(self._resource)
         seconds = self._rng.uniform(self._patience.watch_minimum, self._patience.watch_maximum)
         asked = {
-            **self._watched.params,
+            **self.watched.params,
             **params,
             "allowWatchBookmarks": "true",
             "timeoutSeconds": str(round(seconds)),
         }
-        return self._client.watch(self._watched.path, asked, silence_seconds=self._patience.silence)
+        return self._client.watch(self.watched.path, asked, silence_seconds=self._patience.silence)
 
     def _take(self, event: Event[T]) -> None:
         """Tell what happened, and remember how far we are."""
         self.heard_at = self._clock()
         match event:
             case Change():
-                self._apply(event)
+                self._told.apply(event)
                 self._version = event.object.metadata.resource_version or self._version
             case Bookmark():
                 self._version = event.version or self._version
             case Unreadable():
-                self._report(event)
+                self._told.report(event)
                 self._version = event.version or self._version
             case Failure():
                 if self._failures:  # the same place fails again: go around it
                     self._version = ""
-                raise _error(self._watched.path, event)
+                raise _error(self.watched.path, event)
         self._succeed()
 
     def _collect(self, listing: "_Listing[T]", event: Event[T]) -> None:
         """Take a part of a list: tell it at once the first time, stage it later on."""
         match event:
             case Change() if listing.staged is None:
-                self._apply(event)
+                self._told.apply(event)
             case Change():
                 listing.stage(event)
             case Unreadable():
                 listing.keep(event, self.store)
-                self._report(event)
+                self._told.report(event)
             case Failure():
-                raise _error(self._watched.path, event)
+                raise _error(self.watched.path, event)
             case Bookmark():
                 pass
 
@@ -390,65 +322,19 @@ class Reflector(Generic[T]):
         self._observer.list_done(
             self._resource, len(self.store), self._clock() - listing.started_at
         )
+        self.lists += 1
         self._tell_listed()
 
     async def _settle(self, staged: dict[Key, T]) -> None:
         # Arrivals first: in between the reader may see a node too full, and never one too empty.
         for index, (key, found) in enumerate(staged.items(), start=1):
-            self._put(key, found)
+            self._told.put(key, found)
             if index % SLICE_OBJECTS == 0:
                 await asyncio.sleep(0)
         for index, key in enumerate(self.store.keys() - staged.keys(), start=1):
-            self._remove(key, seen=False)
+            self._told.remove(key, seen=False)
             if index % SLICE_OBJECTS == 0:
                 await asyncio.sleep(0)
-
-    def _apply(self, change: Change[T]) -> None:
-        key = key_of(change.object)
-        if change.type == DELETED:
-            self._remove(key, seen=True)
-        else:
-            self._put(key, change.object)
-
-    def _put(self, key: Key, new: T) -> None:
-        """Tell how *new* differs from what was told last, if it does."""
-        old = self.store.get(key)
-        if old is not None and old.metadata.uid != new.metadata.uid:
-            # Another object of the same name: the end of the first one was missed.
-            self._remove(key, seen=False)
-            old = None
-        if old is None:
-            self.store[key] = new
-            self._report_husk(key, new)
-            self._sink(Added(self._resource, new))
-        elif equal(old, new) and not self._tells_version(old, new):
-            # A heartbeat. The new version shares all its parts with the old one, which readers
-            # still hold.
-            self.store[key] = msgspec.structs.replace(old, metadata=new.metadata)
-        else:
-            self.store[key] = new
-            if getattr(old, "malformed", "") != getattr(new, "malformed", ""):
-                self._report_husk(key, new)
-            self._sink(Updated(self._resource, old, new))
-
-    def _tells_version(self, old: T, new: T) -> bool:
-        versions = {old.metadata.resource_version, new.metadata.resource_version}
-        return self._watched.every_version and len(versions) > 1
-
-    def _remove(self, key: Key, *, seen: bool) -> None:
-        old = self.store.pop(key, None)
-        if old is not None:
-            self._sink(Deleted(self._resource, old, seen))
-
-    def _report(self, event: Unreadable) -> None:
-        """Leave the last good version in place; but what is deleted is gone, readable or not."""
-        if event.type == DELETED:
-            self._remove(event.key, seen=True)
-        self._observer.object_malformed(self._resource, _spell(event.key), event.problem)
-
-    def _report_husk(self, key: Key, new: T) -> None:
-        if problem := getattr(new, "malformed", ""):
-            self._observer.object_malformed(self._resource, _spell(key), problem)
 
     def _tell_listed(self) -> None:
         if not self._listed:
@@ -480,15 +366,6 @@ class _Listing(Generic[T]):
             self.staged[event.key] = store[event.key]
 
 
-def equal(old: T, new: T) -> bool:
-    """Tell whether *new* says nothing new: all we read is the same, except for the version."""
-    return all(
-        getattr(old, name) == getattr(new, name)
-        for name in old.__struct_fields__
-        if name != "metadata"
-    ) and not differs(old.metadata, new.metadata)
-
-
 def _error(path: str, failure: Failure) -> ApiError:
     """Return the error that ends a watch."""
     message = f"WATCH {path}: {failure.code}: {failure.message}"
@@ -497,7 +374,3 @@ def _error(path: str, failure: Failure) -> ApiError:
     if failure.code == 429:
         return Throttled(message)
     return Unreachable(message, status=failure.code)
-
-
-def _spell(key: Key) -> str:
-    return "/".join(filter(None, key))

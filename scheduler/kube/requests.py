@@ -4,11 +4,12 @@
 """
 
 from collections.abc import Mapping
-from typing import Protocol
+from typing import Final, Protocol
 
 Params = Mapping[str, str]
 
-STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
+MERGE_PATCH: Final = "application/merge-patch+json"
+STRATEGIC_MERGE_PATCH: Final = "application/strategic-merge-patch+json"
 
 
 class Requests(Protocol):

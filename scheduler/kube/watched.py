@@ -73,6 +73,12 @@ class Watched(Generic[T]):
         """The query parameters that select its objects."""
         return {"fieldSelector": self.field_selector} if self.field_selector else {}
 
+    def also(self, other: "Watched[T]") -> "Watched[T]":
+        """Return this row with everything kept that *other* wants kept."""
+        return replace(
+            self, annotations=self.annotations or other.annotations, raw=self.raw or other.raw
+        )
+
     def with_annotations(self) -> "Watched[T]":
         """Return this row, for a plugin that reads annotations."""
         return replace(self, annotations=True)

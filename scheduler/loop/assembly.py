@@ -1,148 +1,250 @@
 """Joins cache, queue and cycle to the loop; what reaches the outside comes in as arguments.
 
 The process is put together in app; this half of it is the same around a real API server and around
-a simulated one.
+a simulated one. It also holds what a configuration means for a loop that runs: `Core.adopt`.
 """
 
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from types import MappingProxyType
+from functools import cached_property
 
 from scheduler.cache.cluster_cache import ClusterCache
-from scheduler.config.document import Extender
 from scheduler.framework.extending import ExtenderVerdicts
 from scheduler.framework.plugin import SortKey
 from scheduler.framework.profile import Profile
 from scheduler.kube.requests import Requests
 from scheduler.loop.binding_cycle import BindingCycle
-from scheduler.loop.control_loop import Asker, ControlLoop, LoopSettings, nobody_to_ask
+from scheduler.loop.control_loop import ControlLoop, LoopSettings
 from scheduler.loop.evictions import EvictionGate, Evictions
+from scheduler.loop.extending import Extending
 from scheduler.loop.fact_handlers import FactHandlers
 from scheduler.loop.failures import Failed, Failures
 from scheduler.loop.inbox import Inbox
+from scheduler.loop.made_room import MadeRoom
+from scheduler.loop.neighbours import Neighbours
 from scheduler.loop.plugin_care import PluginCare
 from scheduler.loop.stall_timer import StallTimer
 from scheduler.loop.status_writer import StatusWriter
 from scheduler.loop.telemetry import Telemetry
 from scheduler.model.fact import ResourceName
 from scheduler.model.pod import Pod
-from scheduler.queue.hints import rules_for
+from scheduler.queue.hints import ProfileRules, rules_for
 from scheduler.queue.scheduling_queue import QueueSettings, SchedulingQueue
 
 
 @dataclass(frozen=True, slots=True)
-class Core:
-    """The loop with its cache and queue, and the inbox that leads to it."""
+class Setup:
+    """What a configuration means for the loop; replaced as a whole, between two pods.
 
-    loop: ControlLoop
-    cache: ClusterCache
-    queue: SchedulingQueue
-    inbox: Inbox
-    binding: BindingCycle
-    evictions: Evictions
-    status: StatusWriter
-    care: PluginCare
-
-
-def build_core(
-    *,
-    profiles: Mapping[str, Profile],
-    requests: Requests,
-    binds: Requests,
-    pace: Callable[[], Awaitable[None]],
-    telemetry: Telemetry,
-    awaited: Iterable[ResourceName],
-    may_act: Callable[[], bool],
-    queue_settings: QueueSettings,
-    loop_settings: LoopSettings,
-    extenders: Sequence[Extender] = (),
-    ask: Asker = nobody_to_ask,
-    foreign: Mapping[str, Collection[str]] = MappingProxyType({}),
-    timer: StallTimer | None = None,
-    clock: Callable[[], float] = time.monotonic,
-) -> Core:
-    """Join the pure rooms to the loop; what reaches the outside comes in as arguments.
-
-    *requests* keeps to the rate limit by itself; *binds* does not, since a bind waits for *pace*
-    first and is checked once more after it.
+    Args:
+        profiles: By scheduler name, one at least.
+        foreign: By scheduler name, the plugins that did not come with the scheduler.
+        queue: How long pods wait.
+        extending: The extenders, and how they are asked.
+        awaited: What must have been listed before a decision.
     """
-    first = next(iter(profiles.values()))
-    care = PluginCare(profiles, foreign, telemetry, timer)
-    cache, inbox = ClusterCache(), Inbox()
-    gate = EvictionGate(lambda pod: evictions.holds_back(pod))  # noqa: PLW0108 - made below
-    beside = (gate, ExtenderVerdicts()) if extenders else (gate,)
-    queue = SchedulingQueue(
-        {
-            name: care.rules(profile, rules_for((*profile.plugins, *beside)))
-            for name, profile in profiles.items()
-        },
-        _careful_sort_key(first, care, telemetry),
-        queue_settings,
-        telemetry,
-    )
-    status = StatusWriter(requests, telemetry)
-    failures = Failures(
-        queue=queue,
-        status=status,
-        telemetry=telemetry,
-        newest=lambda pod: handlers.newest(pod),  # noqa: PLW0108 - made below
-        clock=clock,
-        wall=_wall,
-    )
-    binding = BindingCycle(
-        cache=cache,
-        queue=queue,
-        inbox=inbox,
-        failures=failures,
-        requests=binds,
-        pace=pace,
-        telemetry=telemetry,
-        care=care,
-        clock=clock,
-        extenders=extenders,
-        ask=ask,
-        left=lambda pod: evictions.left(pod),  # noqa: PLW0108 - made below
-    )
-    evictions = Evictions(
-        cache=cache,
-        queue=queue,
-        inbox=inbox,
-        requests=requests,
-        binding=binding,
-        status=status,
-        telemetry=telemetry,
-        clock=clock,
-        wall=_wall,
-    )
-    handlers = FactHandlers(
-        cache,
-        queue,
-        frozenset(profiles),
-        telemetry,
-        evictions=evictions,
-        condemned=binding.condemned,
-        unreadable=lambda pod: failures.report(pod, _unreadable(pod)),
-    )
-    loop = ControlLoop(
-        care=care,
-        cache=cache,
-        queue=queue,
-        inbox=inbox,
-        handlers=handlers,
-        binding=binding,
-        failures=failures,
-        evictions=evictions,
-        telemetry=telemetry,
-        awaited=tuple(awaited),
-        may_act=may_act,
-        clock=clock,
-        settings=loop_settings,
-        extenders=extenders,
-        ask=ask,
-    )
-    return Core(loop, cache, queue, inbox, binding, evictions, status, care)
+
+    profiles: Mapping[str, Profile]
+    foreign: Mapping[str, Collection[str]] = field(default_factory=dict)
+    queue: QueueSettings = field(default_factory=QueueSettings)
+    extending: Extending = field(default_factory=Extending)
+    awaited: frozenset[ResourceName] = frozenset()
+
+    @property
+    def first(self) -> Profile:
+        """The profile whose plugin sorts the queue: all have the same one."""
+        return next(iter(self.profiles.values()))
+
+
+@dataclass(frozen=True, slots=True)
+class Adopted:
+    """What became of pods that wait when a setup was replaced.
+
+    Args:
+        taken: How many had waited for a profile that exists now.
+        left: How many waited for a profile that exists no more.
+    """
+
+    taken: int
+    left: int
+
+
+class Core:
+    """The loop with its cache and queue, and the inbox that leads to it.
+
+    Every part is made when another first asks for it, so that those who need one another find one
+    another here.
+
+    Args:
+        setup: What the configuration at the start means.
+        requests: Keeps to the rate limit by itself.
+        binds: Does not, since a bind waits for *pace* first and is checked once more after it.
+        pace: Waits until the rate limit lets a request leave.
+        telemetry: Hears of everything.
+        may_act: Tells whether this process leads right now.
+        loop_settings: How the loop shares its time.
+        timer: Breaks off plugins that stall.
+        clock: Monotonic seconds.
+    """
+
+    def __init__(
+        self,
+        *,
+        setup: Setup,
+        requests: Requests,
+        binds: Requests,
+        pace: Callable[[], Awaitable[None]],
+        telemetry: Telemetry,
+        may_act: Callable[[], bool],
+        loop_settings: LoopSettings,
+        timer: StallTimer | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._setup = setup
+        self._requests = requests
+        self._binds = binds
+        self._pace = pace
+        self._telemetry = telemetry
+        self._may_act = may_act
+        self._loop_settings = loop_settings
+        self._clock = clock
+        self._ours = set(setup.profiles)
+        self.cache, self.inbox, self._rooms = ClusterCache(), Inbox(), MadeRoom()
+        self.care = PluginCare(setup.profiles, setup.foreign, telemetry, timer)
+        self.status = StatusWriter(requests, telemetry)
+        self._gate = EvictionGate(lambda pod: self.evictions.holds_back(pod))  # noqa: PLW0108 - later
+
+    def adopt(self, setup: Setup, now: float) -> Adopted:
+        """Go on with *setup*: to be called by the loop, which is between two pods then.
+
+        Pods on their way to a node keep the plugins that sent them there. Everybody else is asked
+        about anew; nobody is dropped, except that pods of a name without a profile wait outside.
+        """
+        before = self.care.names
+        names = frozenset(setup.profiles)
+        left = self.handlers.leave(before - names)
+        self.care.replace(setup.profiles, setup.foreign)
+        self.queue.replace_rules(
+            self._rules(setup), now, sort_key=self._sort_key(setup), settings=setup.queue
+        )
+        self.loop.extend(setup.extending, setup.awaited)
+        self.binding.extend(setup.extending)
+        return Adopted(taken=self.handlers.serve(names - before), left=left)
+
+    @cached_property
+    def loop(self) -> ControlLoop:
+        """The only writer of cache and queue."""
+        return ControlLoop(
+            care=self.care,
+            cache=self.cache,
+            queue=self.queue,
+            inbox=self.inbox,
+            handlers=self.handlers,
+            binding=self.binding,
+            failures=self._failures,
+            evictions=self.evictions,
+            neighbours=self.neighbours,
+            rooms=self._rooms,
+            telemetry=self._telemetry,
+            awaited=self._setup.awaited,
+            may_act=self._may_act,
+            clock=self._clock,
+            settings=self._loop_settings,
+            extending=self._setup.extending,
+        )
+
+    @cached_property
+    def queue(self) -> SchedulingQueue:
+        """The pods that wait."""
+        return SchedulingQueue(
+            self._rules(self._setup),
+            self._sort_key(self._setup),
+            self._setup.queue,
+            self._telemetry,
+        )
+
+    @cached_property
+    def handlers(self) -> FactHandlers:
+        """What each fact means."""
+        return FactHandlers(
+            self.cache,
+            self.queue,
+            self._ours,
+            evictions=self.evictions,
+            neighbours=self.neighbours,
+            condemned=self.binding.condemned,
+            unreadable=lambda pod: self._failures.report(pod, _unreadable(pod)),
+        )
+
+    @cached_property
+    def binding(self) -> BindingCycle:
+        """Pods on their way to a node."""
+        return BindingCycle(
+            cache=self.cache,
+            queue=self.queue,
+            inbox=self.inbox,
+            failures=self._failures,
+            requests=self._binds,
+            pace=self._pace,
+            telemetry=self._telemetry,
+            care=self.care,
+            clock=self._clock,
+            extending=self._setup.extending,
+            left=lambda pod: self.evictions.left(pod),  # noqa: PLW0108 - later
+        )
+
+    @cached_property
+    def evictions(self) -> Evictions:
+        """Room that is being made."""
+        return Evictions(
+            rooms=self._rooms,
+            cache=self.cache,
+            queue=self.queue,
+            inbox=self.inbox,
+            requests=self._requests,
+            binding=self.binding,
+            status=self.status,
+            telemetry=self._telemetry,
+            clock=self._clock,
+            wall=_wall,
+        )
+
+    @cached_property
+    def neighbours(self) -> Neighbours:
+        """What others do on our nodes."""
+        return Neighbours(
+            cache=self.cache,
+            queue=self.queue,
+            ours=self._ours,
+            rooms=self._rooms,
+            telemetry=self._telemetry,
+            wall_seconds=time.time,
+        )
+
+    @cached_property
+    def _failures(self) -> Failures:
+        return Failures(
+            queue=self.queue,
+            status=self.status,
+            telemetry=self._telemetry,
+            newest=lambda pod: self.handlers.newest(pod),  # noqa: PLW0108 - later
+            ours=self._ours,
+            clock=self._clock,
+            wall=_wall,
+        )
+
+    def _rules(self, setup: Setup) -> Mapping[str, ProfileRules]:
+        """Return what the queue asks, by profile: of its plugins, and of who stands beside."""
+        beside = (self._gate, ExtenderVerdicts()) if setup.extending.extenders else (self._gate,)
+        return {
+            name: self.care.rules(profile, rules_for((*profile.plugins, *beside)))
+            for name, profile in setup.profiles.items()
+        }
+
+    def _sort_key(self, setup: Setup) -> Callable[[Pod], SortKey]:
+        return _careful_sort_key(setup.first, self.care, self._telemetry)
 
 
 def _careful_sort_key(

@@ -10,22 +10,21 @@ from typing import Final, assert_never
 import msgspec
 
 from scheduler.cache.cluster_cache import ClusterCache
-from scheduler.config.document import Extender
 from scheduler.errors import ApiError, PluginError
 from scheduler.framework.asking import ask
 from scheduler.framework.cluster_event import ASSIGNED_POD_DELETE, Change
 from scheduler.framework.decision import Bind, SetTo
 from scheduler.framework.effects import Effect, Patch, PostBinding, WaitUntil
-from scheduler.framework.extending import Answer, Ask, bind_question, is_interested, read_bind
+from scheduler.framework.extending import bind_question, is_interested, read_bind
 from scheduler.framework.filtering import ask_filters, ask_pre_filters
-from scheduler.framework.observer import SILENT, Observer
+from scheduler.framework.observer import Observer
 from scheduler.framework.plugin import PermitPlugin, PreBindPlugin, Reserved, ReservePlugin
 from scheduler.framework.profile import Profile
 from scheduler.framework.rejection import Allow, Failure, Reject, Wait
 from scheduler.kube.binding import BindOutcome, Bound, Refused, Taken, Vanished, bind
-from scheduler.kube.client import MERGE_PATCH
 from scheduler.kube.pod_status import Unwritten, nomination_patch, patch_status
-from scheduler.kube.requests import Requests
+from scheduler.kube.requests import MERGE_PATCH, Requests
+from scheduler.loop.extending import Extending
 from scheduler.loop.failures import Failed, Failures
 from scheduler.loop.held_pods import HeldPods, Released
 from scheduler.loop.inbox import Inbox
@@ -49,8 +48,7 @@ class BindingCycle:
         requests: Carries binds; it does not wait for the rate limit, *pace* does.
         pace: Waits until the rate limit lets a request leave.
         clock: Monotonic seconds.
-        extenders: Of which one may bind in our place.
-        ask: Puts a question to an extender.
+        extending: The extenders, of which one may bind in our place.
         left: Called with an assumed pod that lost its place again.
     """
 
@@ -66,12 +64,10 @@ class BindingCycle:
         telemetry: Telemetry,
         care: PluginCare,
         clock: Callable[[], float],
-        extenders: Sequence[Extender],
-        ask: Callable[[Ask], Awaitable[Answer]],
+        extending: Extending,
         left: Callable[[Pod], None],
     ) -> None:
-        self._extenders = extenders
-        self._ask = ask
+        self._extending = extending
         self._cache = cache
         self._queue = queue
         self._inbox = inbox
@@ -96,13 +92,20 @@ class BindingCycle:
         """How many of them are on their way; the others wait for permits or for conditions."""
         return len(self._tasks) - self.held.count
 
+    def extend(self, extending: Extending) -> None:
+        """Let other extenders bind from the next pod on."""
+        self._extending = extending
+
     def begin(self, queued: QueuedPod, profile: Profile, decision: Bind, started: float) -> None:
         """Carry out the decision to bind a pod."""
         pod = self._cache.assume(decision.pod, decision.node)
         self._queue.nominator.delete(pod.uid)
         placement = Placement(queued, profile, pod, decision, started)
         try:
-            refusal = self._reserve(placement) or self._permit(placement)
+            with self._telemetry.extension_point("Reserve", profile) as ends:
+                refusal = self._reserve(placement)
+                ends(_status(refusal))
+            refusal = refusal or self._permit(placement)
         except PluginError as bug:
             refusal = Failed.error(str(bug), bug.plugin)
         if isinstance(refusal, Failed):
@@ -162,9 +165,26 @@ class BindingCycle:
         return None
 
     def _permit(self, placement: Placement) -> Failed | None:
+        with self._telemetry.extension_point("Permit", placement.profile) as ends:
+            waits = self._ask_permits(placement)
+            if isinstance(waits, Failed):
+                ends(_status(waits))
+                return waits
+            ends("Wait" if waits else "Success")
+        placement.will_wait = bool(waits) or self._has_to_prepare(placement)
+        if waits:
+            held = self.held.hold(placement, waits, self._clock())
+            self._start(self._bind_when_released(placement, held))
+        else:
+            self._queue.done(placement.pod.uid)
+            self._start(self._bind(placement))
+        return None
+
+    def _ask_permits(self, placement: Placement) -> list[tuple[PermitPlugin, Wait]] | Failed:
+        """Return who wants the pod to wait, or the refusal of the first that refuses."""
         waits: list[tuple[PermitPlugin, Wait]] = []
         for plugin in placement.profile.permit:
-            answer = self._ask_permit(plugin, placement.pod, placement.node, self.held.waiting)
+            answer = self._ask_permit(placement, plugin, self.held.waiting)
             match answer:
                 case Allow():
                     pass
@@ -174,14 +194,7 @@ class BindingCycle:
                     return Failed.rejected(plugin.name, reason)
                 case _:
                     raise PluginError(plugin.name, f"answered permit with {answer!r}")
-        placement.will_wait = bool(waits) or self._has_to_prepare(placement)
-        if waits:
-            held = self.held.hold(placement.pod, placement.node, waits, self._clock())
-            self._start(self._bind_when_released(placement, held))
-        else:
-            self._queue.done(placement.pod.uid)
-            self._start(self._bind(placement))
-        return None
+        return waits
 
     def _has_to_prepare(self, placement: Placement) -> bool:
         """Tell whether a plugin wants something done or waited for before the pod is bound."""
@@ -226,7 +239,9 @@ class BindingCycle:
         try:
             if not has_waited:
                 await self._nominate(placement)
-            failed = await self._prepare(placement)
+            with self._telemetry.extension_point("PreBind", placement.profile) as ends:
+                failed = await self._prepare(placement)
+                ends(_status(failed))
             if failed is None:
                 await self._pace()
                 if has_waited or self._clock() - before > _WAITED_SECONDS:
@@ -235,7 +250,9 @@ class BindingCycle:
                 failed = Failed.error(placement.called_off)
             if failed is None:
                 del self._unposted[placement.pod.uid]
-                outcome = await self._post(placement)
+                with self._telemetry.extension_point("Bind", placement.profile) as ends:
+                    outcome = await self._post(placement)
+                    ends("Success" if isinstance(outcome, Bound) else "Error")
                 if not isinstance(outcome, Bound):
                     await self._take_back(placement)
                 self._inbox.put(lambda: self._ended(placement, outcome))
@@ -252,10 +269,11 @@ class BindingCycle:
 
     async def _post(self, placement: Placement) -> BindOutcome:
         """Bind the pod: through an extender that wants to, or else by ourselves."""
-        for extender in self._extenders:
+        extending = self._extending
+        for extender in extending.extenders:
             if extender.bind_verb and is_interested(extender, placement.pod):
                 ask = bind_question(extender, placement.pod, placement.node)
-                why = read_bind(ask, await self._ask(ask))
+                why = read_bind(ask, await extending.ask(ask))
                 if not why:
                     return Bound(placement.node)
                 if not extender.ignorable:
@@ -425,10 +443,13 @@ class BindingCycle:
             nodes,
         )
 
-    def _ask_permit(self, plugin: PermitPlugin, pod: Pod, node: str, waiting: object) -> object:
-        profile = self._care.profile(pod.spec.scheduler_name)
-        watch = SILENT if profile is None else self._care.watch(profile, pod)
-        return ask("Permit", plugin.name, watch, plugin.permit, pod, node, waiting)
+    def _ask_permit(
+        self, placement: Placement, plugin: PermitPlugin, waiting: Sequence[Pod]
+    ) -> object:
+        watch = self._watch(placement)
+        return ask(
+            "Permit", plugin.name, watch, plugin.permit, placement.pod, placement.node, waiting
+        )
 
 
 def _is_overcommitted(alone: NodeTable, pod: Pod) -> bool:
@@ -437,6 +458,13 @@ def _is_overcommitted(alone: NodeTable, pod: Pod) -> bool:
         amount > 0 and alone.requested(resource)[0] > alone.allocatable(resource)[0]
         for resource, amount in pod.requests.items()
     ) or bool(alone.pod_count[0] > alone.allowed_pods[0])
+
+
+def _status(failed: Failed | None) -> str:
+    """Return upstream's name for how a run of an extension point ended."""
+    if failed is None:
+        return "Success"
+    return "Unschedulable" if failed.rejected_by else "Error"
 
 
 def _rejected(why: str, plugin: str) -> Failed:

@@ -1,21 +1,24 @@
 """The control loop: drain the inbox, take the next pod, decide, carry out. At our own pace."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Final, assert_never
 
 from scheduler.cache.cluster_cache import ClusterCache
-from scheduler.config.document import Extender
 from scheduler.cycle.scheduling import Answers, Attempt, schedule
+from scheduler.cycle.undoing import is_undone
 from scheduler.framework.decision import Bind, Decision, Park, Preempt, Retry
-from scheduler.framework.extending import Answer, Ask, Questions, Unanswered
+from scheduler.framework.extending import Questions
 from scheduler.framework.profile import Profile
 from scheduler.loop.binding_cycle import BindingCycle
 from scheduler.loop.evictions import Evictions
+from scheduler.loop.extending import Extending
 from scheduler.loop.fact_handlers import FactHandlers
 from scheduler.loop.failures import Failed, Failures
-from scheduler.loop.inbox import Inbox
+from scheduler.loop.inbox import Inbox, Message
+from scheduler.loop.made_room import MadeRoom
+from scheduler.loop.neighbours import Neighbours
 from scheduler.loop.plugin_care import PluginCare
 from scheduler.loop.telemetry import Telemetry
 from scheduler.model.fact import Added, Deleted, Listed, ResourceName, Updated
@@ -44,15 +47,6 @@ class LoopSettings:
     seed: int = 0
 
 
-Asker = Callable[[Ask], Awaitable[Answer]]
-"""Puts a question to an extender and returns what came back, or why nothing did."""
-
-
-async def nobody_to_ask(ask: Ask) -> Answer:
-    """Answer for extenders where none are connected."""
-    return Unanswered(f'extender "{ask.extender.url_prefix}" cannot be asked')
-
-
 class ControlLoop:
     """The only writer of cache and queue.
 
@@ -61,8 +55,7 @@ class ControlLoop:
         awaited: What must have been listed before the first decision.
         may_act: Tells whether this process leads right now.
         clock: Monotonic seconds.
-        extenders: In the order in which they are asked.
-        ask: Puts a question to an extender.
+        extending: The extenders, and how they are asked.
     """
 
     def __init__(
@@ -76,13 +69,14 @@ class ControlLoop:
         binding: BindingCycle,
         failures: Failures,
         evictions: Evictions,
+        neighbours: Neighbours,
+        rooms: MadeRoom,
         telemetry: Telemetry,
         awaited: Collection[ResourceName],
         may_act: Callable[[], bool],
         clock: Callable[[], float],
         settings: LoopSettings,
-        extenders: Sequence[Extender] = (),
-        ask: Asker = nobody_to_ask,
+        extending: Extending,
     ) -> None:
         self._care = care
         self._cache = cache
@@ -92,19 +86,26 @@ class ControlLoop:
         self._binding = binding
         self._failures = failures
         self._evictions = evictions
+        self._neighbours = neighbours
+        self._rooms = rooms
         self._telemetry = telemetry
         self._awaited = frozenset(awaited)
         self._may_act = may_act
         self._clock = clock
         self._settings = settings
-        self._extenders = tuple(extenders)
-        self._ask = ask
+        self._extending = extending
         self._stopping = False
+        self._breath = clock() + settings.slice_seconds
 
     @property
     def synced(self) -> bool:
         """Whether everything that existed at the start has been told and applied."""
         return self._awaited <= self._handlers.listed
+
+    def extend(self, extending: Extending, awaited: Collection[ResourceName]) -> None:
+        """Ask other extenders from the next pod on, and decide only once *awaited* is listed."""
+        self._extending = extending
+        self._awaited = self._awaited.union(awaited)
 
     def stop(self) -> None:
         """Take no further pod."""
@@ -135,26 +136,42 @@ class ControlLoop:
     # Facts.
 
     async def _drain(self) -> None:
-        """Apply everything in the inbox, in slices."""
-        until = self._clock() + self._settings.slice_seconds
-        applied = 0
+        """Apply everything in the inbox and make ready who has waited long enough, in slices."""
+        applied = False
         while (message := self._inbox.take()) is not None:
-            if isinstance(message, Added | Updated | Deleted | Listed):
-                began = self._clock()
-                self._handlers.apply(message, began)
-                self._telemetry.applied(message, self._clock() - began)
-            else:
-                message()
-            applied += 1
-            if applied % 16 == 0 and self._clock() >= until:
-                await asyncio.sleep(0)
-                until = self._clock() + self._settings.slice_seconds
+            applied = True
+            self._apply(message)
+            await self._catch_up()
         now = self._clock()
         if applied or (self._binding.held.next_deadline() or now + 1) <= now:
-            self._binding.held.reconsider(now)
-        due = self._queue.next_flush(now)
-        if due is not None and due <= now:
+            for _ in self._binding.held.reconsider(now):
+                await self._breathe()
+        if (self._neighbours.next_change() or now + 1) <= now:
+            self._neighbours.pass_time(now)
+            await self._catch_up()
+        while (due := self._queue.next_flush(now)) is not None and due <= now:
             self._queue.flush(now)
+            await self._breathe()
+
+    def _apply(self, message: Message) -> None:
+        if isinstance(message, Added | Updated | Deleted | Listed):
+            began = self._clock()
+            self._handlers.apply(message, began)
+            self._telemetry.applied(message, self._clock() - began)
+        else:
+            message()
+
+    async def _catch_up(self) -> None:
+        """Let the queue hear all that was noted."""
+        await self._breathe()
+        while self._handlers.catch_up(self._clock()):
+            await self._breathe()
+
+    async def _breathe(self) -> None:
+        """Give the sockets their turn once a slice is used up; facts wait in the inbox."""
+        if self._clock() >= self._breath:
+            await asyncio.sleep(0)
+            self._breath = self._clock() + self._settings.slice_seconds
 
     def _can_take(self) -> bool:
         return (
@@ -169,7 +186,11 @@ class ControlLoop:
 
     def _idle_seconds(self) -> float:
         """Return how long nothing needs to happen unless something comes in."""
-        upcoming = [self._queue.next_flush(self._clock()), self._binding.held.next_deadline()]
+        upcoming = [
+            self._queue.next_flush(self._clock()),
+            self._binding.held.next_deadline(),
+            self._neighbours.next_change(),
+        ]
         soonest = min((at for at in upcoming if at is not None), default=float("inf"))
         return max(0.0, min(_IDLE_SECONDS_MAXIMUM, soonest - self._clock()))
 
@@ -185,20 +206,32 @@ class ControlLoop:
     async def _attempt(self, queued: QueuedPod) -> None:
         pod, started = queued.pod, self._clock()
         profile = self._care.profile(pod.spec.scheduler_name)
-        if profile is None or self._is_passed_over(pod):
+        if profile is None:
+            # The configuration that had one was replaced while the pod was on its way to a node.
+            self._queue.done(pod.uid)
+            self._queue.delete(pod)
+            return
+        if self._is_passed_over(pod):
             self._queue.done(pod.uid)
             return
         if why := self._care.stopped.get(profile.scheduler_name):
             self._failures.handle(queued, Failed.stopped(why), started)
             return
-        decision = await self._decide(profile, self._as_nominated(pod))
+        attempt = self._prepare(profile, self._as_nominated(pod))
+        if self._is_undone(attempt):
+            self._failures.handle(queued, Failed.undone(), started)
+            return
+        decision = await self._decide(attempt)
         self._telemetry.decided(self._clock() - started)
+        self._rooms.decided(pod.uid, decision.node if isinstance(decision, Bind) else "")
         self._carry_out(queued, profile, decision, started)
 
     def _is_passed_over(self, pod: Pod) -> bool:
         """Tell whether there is nothing to decide: the pod goes away, or has a node already."""
         if pod.terminating:
             self._telemetry.failed_event(pod, f"skip schedule deleting pod: {pod.key}")
+            # It will never come for the room that was made for it.
+            self._queue.nominator.delete(pod.uid)
             return True
         return self._cache.pod(pod.uid) is not None
 
@@ -207,19 +240,32 @@ class ControlLoop:
         node = self._queue.nominator.node_of(pod.uid)
         return pod.nominated_to(node) if node and node != pod.nominated_node else pod
 
-    async def _decide(self, profile: Profile, pod: Pod) -> Decision:
-        attempt = Attempt(
+    def _prepare(self, profile: Profile, pod: Pod) -> Attempt:
+        return Attempt(
             profile,
             pod,
             self._cache.view(),
             self._queue.nominator.by_node(),
             self._settings.seed,
-            self._extenders,
+            self._extending.extenders,
             self._care.watch(profile, pod, self._telemetry.cycle_observer(profile)),
         )
+
+    def _is_undone(self, attempt: Attempt) -> bool:
+        """Tell whether others took the room that was made for a pod, and draw the conclusions.
+
+        It must not make more room at once: whoever was quicker this time will be so next time.
+        """
+        uid = attempt.pod.uid
+        room = self._rooms.suspect(uid)
+        if room is None or not is_undone(attempt, room.node, tuple(room.taken_by.values())):
+            return False
+        self._neighbours.undone(attempt.pod, room, self._clock())
+        return True
+
+    async def _decide(self, attempt: Attempt) -> Decision:
         cycle = schedule(attempt)
         answers: Answers = None
-        breath = self._clock() + self._settings.slice_seconds
         while True:
             try:
                 step = cycle.send(answers)
@@ -227,12 +273,10 @@ class ControlLoop:
                 decision: Decision = end.value
                 return decision
             if isinstance(step, Questions):
-                answers = tuple(await asyncio.gather(*map(self._ask, step.asks)))
+                answers = tuple(await asyncio.gather(*map(self._extending.ask, step.asks)))
                 continue
             answers = None
-            if self._clock() >= breath:
-                await asyncio.sleep(0)
-                breath = self._clock() + self._settings.slice_seconds
+            await self._breathe()
 
     def _carry_out(
         self, queued: QueuedPod, profile: Profile, decision: Decision, started: float

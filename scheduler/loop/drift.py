@@ -8,17 +8,18 @@ has said nothing in between.
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from functools import partial
+from typing import Any, Final, Literal, TypeVar
 
 from scheduler.cache.cluster_cache import ClusterCache
 from scheduler.errors import ApiError
 from scheduler.kube.decode import Key, Unreadable, key_of
 from scheduler.kube.listing import list_all
-from scheduler.kube.reflector import Reflector, equal
+from scheduler.kube.reflector import SLICE_OBJECTS, Reflector
 from scheduler.kube.requests import Requests
-from scheduler.kube.watched import Watched
+from scheduler.kube.told import equal
 from scheduler.loop.inbox import Inbox
 from scheduler.loop.telemetry import Telemetry
 from scheduler.model.fact import Added, Deleted, Resource
@@ -27,6 +28,8 @@ from scheduler.model.pod import Pod
 
 Kind = Literal["missing", "redundant", "outdated"]
 Compared = Node | Pod
+
+T = TypeVar("T")
 
 SETTLE_SECONDS: Final = 5.0
 
@@ -51,8 +54,7 @@ class DriftCheck:
 
     Args:
         requests: Where to list.
-        watched: How nodes and pods are watched, by resource.
-        reflectors: What was told of them; healed through these, so that they know of it.
+        reflectors: What was told of nodes and pods; healed through these, so that they know of it.
         cache: Compared with what was told, once that was applied.
         inbox: Leads to the loop, the only one who may look at the cache.
         telemetry: Hears of every comparison.
@@ -62,7 +64,6 @@ class DriftCheck:
     def __init__(
         self,
         requests: Requests,
-        watched: Mapping[str, Watched[Any]],
         reflectors: Mapping[str, Reflector[Any]],
         cache: ClusterCache,
         inbox: Inbox,
@@ -71,7 +72,6 @@ class DriftCheck:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._requests = requests
-        self._watched = watched
         self._reflectors = reflectors
         self._cache = cache
         self._inbox = inbox
@@ -89,7 +89,7 @@ class DriftCheck:
     async def compare(self) -> bool:
         """Compare once, heal, and tell whether anything was wrong."""
         try:
-            drifted = [await self._compare(resource) for resource in self._watched]
+            drifted = [await self._compare(resource) for resource in self._reflectors]
         except ApiError:
             self._telemetry.cache_compared("error")
             return False
@@ -114,17 +114,20 @@ class DriftCheck:
     async def _look(self, resource: str) -> tuple[dict[Key, Suspect], dict[Key, Compared]]:
         found: dict[Key, Compared] = {}
         unreadable: set[Key] = set()
-        async for each in list_all(self._requests, self._watched[resource]):
+        async for each in list_all(self._requests, self._reflectors[resource].watched):
             if isinstance(each, Unreadable):
                 unreadable.add(each.key)
             else:
                 found[key_of(each)] = each
         store: Mapping[Key, Compared] = dict(self._reflectors[resource].store)
-        suspects = {
-            key: suspect
-            for key in (found.keys() | store.keys()) - unreadable
-            if (suspect := _suspect(store.get(key), found.get(key))) is not None
-        }
+        suspects: dict[Key, Suspect] = {}
+        keys = (found.keys() | store.keys()) - unreadable
+        for index, key in enumerate(keys, start=1):
+            suspect = _suspect(store.get(key), found.get(key))
+            if suspect is not None:
+                suspects[key] = suspect
+            if index % SLICE_OBJECTS == 0:
+                await asyncio.sleep(0)
         return suspects, found
 
     def _heal(self, resource: str, key: Key, found: Compared | None) -> None:
@@ -140,43 +143,61 @@ class DriftCheck:
     # The cache against what was told.
 
     async def _compare_cache(self) -> bool:
-        """Let the loop compare as soon as it has applied everything."""
-        done: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-
-        def look() -> None:
-            if len(self._inbox):
-                self._inbox.put(look)
-            elif not done.done():
-                done.set_result(self._look_into_cache())
-
-        self._inbox.put(look)
-        return await done
-
-    def _look_into_cache(self) -> bool:
+        """Compare object by object, a slice at a time: between two of them the loop goes on."""
         drifted = False
         for resource, reflector in self._reflectors.items():
-            told: dict[Key, Compared] = {
-                key: each
-                for key, each in reflector.store.items()
-                if isinstance(each, Node) or each.node_name
-            }
-            cached: Mapping[Key, Compared] = {
-                key_of(each): each
-                for each in (
-                    self._cache.nodes() if resource == Resource.NODE else self._cache.told_pods()
-                )
-            }
+            cached: Iterable[Compared] = (
+                self._cache.nodes() if resource == Resource.NODE else self._cache.told_pods()
+            )
+            every = [*cached, *reflector.store.values()]
             wrong: dict[Key, Kind] = {}
-            for key in told.keys() | cached.keys():
-                suspect = _suspect(cached.get(key), told.get(key))
-                if suspect is None or suspect.kind == "outdated":
-                    continue
-                wrong[key] = suspect.kind
-                fact = Deleted(resource, cached[key]) if key in cached else None
-                self._inbox.put(fact or Added(resource, told[key]))
+            for start in range(0, len(every), SLICE_OBJECTS):
+                part = every[start : start + SLICE_OBJECTS]
+                wrong |= await self._ask_loop(partial(self._judge, resource, part))
             self._tell(resource, wrong)
             drifted = drifted or bool(wrong)
         return drifted
+
+    async def _ask_loop(self, question: Callable[[], T]) -> T:
+        """Ask as soon as the loop has applied everything: what was told, it knows then."""
+        answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+
+        def ask() -> None:
+            if len(self._inbox):
+                self._inbox.put(ask)
+            elif not answer.done():
+                answer.set_result(question())
+
+        self._inbox.put(ask)
+        return await answer
+
+    def _judge(self, resource: str, part: Iterable[Compared]) -> dict[Key, Kind]:
+        """Compare what is cached with what was told, of the objects in *part*, and heal."""
+        wrong: dict[Key, Kind] = {}
+        for each in part:
+            told = self._told(resource, each)
+            cached = self._cached(each)
+            if told is not None and cached is None:
+                wrong[key_of(each)] = "missing"
+                self._inbox.put(Added(resource, told))
+            elif told is None and cached is not None:
+                wrong[key_of(each)] = "redundant"
+                self._inbox.put(Deleted(resource, cached))
+        return wrong
+
+    def _told(self, resource: str, each: Compared) -> Compared | None:
+        """Return *each* as it was told, if it belongs into the cache."""
+        told: Compared | None = self._reflectors[resource].store.get(key_of(each))
+        if told is None or told.metadata.uid != each.metadata.uid:
+            return None
+        return told if isinstance(told, Node) or told.node_name else None
+
+    def _cached(self, each: Compared) -> Compared | None:
+        """Return *each* as the cache has it, if it was told."""
+        if isinstance(each, Node):
+            node = self._cache.node(each.name)
+            return node if node is not None and node.metadata.uid == each.metadata.uid else None
+        return None if self._cache.is_assumed(each.uid) else self._cache.pod(each.uid)
 
 
 def _suspect(ours: Compared | None, theirs: Compared | None) -> Suspect | None:

@@ -16,14 +16,14 @@ last       the last of all victims has gone       (absent): the pod is ready at 
 leaving    the last of all victims has gone       (absent): the pod is ready at once
 leaving    other room is to be made for the pod   evicting, anew
 last       the same, its last victim being gone   evicting, anew; nobody else is told to go
-any        the pod is gone or bound               (absent): who was not told to go is spared
+any        the pod goes, is gone or bound         (absent): who was not told to go is spared
 any        the node vanishes                      (absent): who was not told to go is spared
 =========  =====================================  ============================================
 
 The gate is closed in *evicting* and *paused*, and in *last* until the last victim is seen to go:
 that may be heard before the answer to the request that caused it. Nothing here outlives the
-process: after a restart the pod is nominated, as its status says, and its victims go, or it looks
-for victims again.
+process, so the pod's status names the node before the first victim is told to go: after a restart
+its victims go, or the rest of them does.
 
 Source: ``pkg/scheduler/framework/preemption/executor.go``.
 """
@@ -36,7 +36,6 @@ from functools import partial
 from typing import Final
 
 from scheduler.cache.cluster_cache import ClusterCache
-from scheduler.framework.cluster_event import POD, Action, Change, ClusterEvent, Requeue
 from scheduler.framework.decision import Preempt
 from scheduler.framework.rejection import Gate
 from scheduler.kube.eviction import AlreadyGone, Evicted, NotEvicted, Spared, evict
@@ -44,6 +43,7 @@ from scheduler.kube.pod_status import withdrawal_patch
 from scheduler.kube.requests import Requests
 from scheduler.loop.binding_cycle import BindingCycle
 from scheduler.loop.inbox import Inbox
+from scheduler.loop.made_room import MadeRoom
 from scheduler.loop.status_writer import StatusWriter
 from scheduler.loop.telemetry import Telemetry
 from scheduler.model.pod import Pod
@@ -87,23 +87,37 @@ class _Preemption:
     problems: list[str] = field(default_factory=list)
 
 
+@dataclass(slots=True, eq=False)
+class _Victim:
+    """A pod whose place one preemption needs, or several.
+
+    Args:
+        awaited_by: UIDs of the pods that need it.
+        told: Whether it has been told to go: once is enough.
+        turn: Whoever tells it; the others wait for what comes of that.
+    """
+
+    awaited_by: set[str] = field(default_factory=set)
+    told: bool = False
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+
 class EvictionGate:
-    """Stands among the plugins for DefaultPreemption, and keeps out pods that wait for victims."""
+    """Stands among the plugins for DefaultPreemption, and keeps out pods that wait for victims.
+
+    Upstream shows each deletion to them, and thousands of victims to as many pods. Here nothing is
+    shown to them: as soon as the gate opens, the pod is made ready.
+    """
 
     name = "DefaultPreemption"
+    requeue_on = ()
 
     def __init__(self, holds_back: Callable[[Pod], bool]) -> None:
         self._holds_back = holds_back
-        # Deletions are shown to pods that wait here; whether one helps, others decide.
-        self.requeue_on = (Requeue(ClusterEvent(POD, Action.DELETE), _never),)
 
     def pre_enqueue(self, pod: Pod) -> Gate | None:
         """Keep *pod* out until its victims have been told to go."""
         return Gate(WAITING) if self._holds_back(pod) else None
-
-
-def _never(_: Pod, change: Change) -> bool:
-    return change.old is None and change.new is None
 
 
 class Evictions:
@@ -111,6 +125,7 @@ class Evictions:
 
     Args:
         requests: Keeps to the rate limit by itself.
+        rooms: Remembers what room was made, until somebody has it.
         clock: Monotonic seconds.
         wall: The time of day as RFC 3339, for stamps that are written.
     """
@@ -125,9 +140,11 @@ class Evictions:
         binding: BindingCycle,
         status: StatusWriter,
         telemetry: Telemetry,
+        rooms: MadeRoom,
         clock: Callable[[], float],
         wall: Callable[[], str],
     ) -> None:
+        self._rooms = rooms
         self._cache = cache
         self._queue = queue
         self._inbox = inbox
@@ -138,7 +155,7 @@ class Evictions:
         self._clock = clock
         self._wall = wall
         self._running: dict[str, _Preemption] = {}
-        self._waiting_for: dict[str, set[str]] = {}
+        self._victims: dict[str, _Victim] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._turns = asyncio.Semaphore(_EVICTIONS_AT_ONCE)
 
@@ -164,7 +181,9 @@ class Evictions:
             return False
         if preemption.state is not State.LAST or preemption.last is None:
             return True
-        last = self._cache.pod(preemption.last.uid)
+        # Who has been seen to go may be told once more, by a watch that is behind a list.
+        uid = preemption.last.uid
+        last = self._cache.pod(uid) if uid in preemption.there else None
         return last is not None and not last.terminating
 
     def begin(self, decision: Preempt) -> None:
@@ -175,8 +194,9 @@ class Evictions:
         victims = [self._cache.pod(victim.uid) or victim for victim in decision.victims]
         preemption = _Preemption(pod, node, self._clock(), {victim.uid for victim in victims})
         self._running[pod.uid] = preemption
+        self._rooms.begin(pod.uid, node)
         for uid in preemption.there:
-            self._waiting_for.setdefault(uid, set()).add(pod.uid)
+            self._victims.setdefault(uid, _Victim()).awaited_by.add(pod.uid)
         staying = [victim for victim in victims if not victim.terminating]
         if not staying:
             preemption.state = State.LEAVING
@@ -201,24 +221,29 @@ class Evictions:
 
     def left(self, gone: Pod) -> None:
         """Note that a pod has left its node."""
-        for uid in tuple(self._waiting_for.get(gone.uid, ())):
+        victim = self._victims.pop(gone.uid, None)
+        for uid in tuple(victim.awaited_by if victim else ()):
             preemption = self._running[uid]
             preemption.there.discard(gone.uid)
             self._wake_if_clear(preemption)
-        self._waiting_for.pop(gone.uid, None)
 
     def abandon(self, pod: Pod) -> None:
-        """Note that *pod* needs no room any more: it is gone, or bound."""
+        """Note that *pod* needs no room any more: it goes, is gone, or is bound."""
         self._forget(pod.uid)
+        self._rooms.forget(pod.uid)
 
     def node_vanished(self, node: str) -> None:
-        """Note that there is no room to be made on *node* any more; its nominees look elsewhere."""
-        for preemption in tuple(self._running.values()):
-            if preemption.node == node:
-                self._forget(preemption.pod.uid)
+        """Note that there is no room to be made on *node* any more; who waited for it looks on.
+
+        Somebody more important may have taken a preemptor's nomination: it waits here all the same.
+        """
+        waiting = [each.pod for each in self._running.values() if each.node == node]
+        for pod in waiting:
+            self._forget(pod.uid)
         nominees = tuple(self._nominees(node))
         self._withdraw(nominees)
-        self._queue.activate((pod.uid for pod in nominees), self._clock())
+        freed = dict.fromkeys(pod.uid for pod in (*nominees, *waiting))
+        self._queue.activate(freed, self._clock())
 
     # In the loop.
 
@@ -230,7 +255,9 @@ class Evictions:
         return True
 
     def _nominees(self, node: str) -> Sequence[Pod]:
-        return self._queue.nominator.for_node(node)
+        """Return our pods that are nominated to *node*: others' nominations are not ours to end."""
+        nominated = self._queue.nominator.for_node(node)
+        return [pod for pod in nominated if self._queue.find(pod.uid) is not None]
 
     def _withdraw(self, nominees: Iterable[Pod]) -> None:
         """Take nominations away; what others were refused for their sake is told by the watch."""
@@ -258,6 +285,7 @@ class Evictions:
         """Let the pod try again after a pause."""
         if self._running.get(preemption.pod.uid) is preemption:
             self._forget(preemption.pod.uid)
+            self._rooms.forget(preemption.pod.uid)
             self._queue.activate((preemption.pod.uid,), self._clock())
 
     def _wake_if_clear(self, preemption: _Preemption) -> None:
@@ -265,6 +293,7 @@ class Evictions:
         if preemption.there or preemption.state in {State.EVICTING, State.PAUSED}:
             return
         self._forget(preemption.pod.uid)
+        self._rooms.clear(preemption.pod.uid)
         self._queue.activate((preemption.pod.uid,), self._clock())
 
     def _forget(self, uid: str) -> None:
@@ -272,11 +301,11 @@ class Evictions:
         if preemption is None:
             return
         preemption.wanted = False
-        for victim in preemption.there:
-            waiting = self._waiting_for.get(victim, set())
-            waiting.discard(uid)
-            if not waiting:
-                self._waiting_for.pop(victim, None)
+        for each in preemption.there:
+            if (victim := self._victims.get(each)) is not None:
+                victim.awaited_by.discard(uid)
+                if not victim.awaited_by:
+                    del self._victims[each]
 
     def _start(self, work: Coroutine[object, object, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
@@ -291,6 +320,8 @@ class Evictions:
     # In the task: it acts, and tells the loop through the inbox.
 
     async def _evict_all(self, preemption: _Preemption, victims: Sequence[Pod]) -> None:
+        # Were we killed in between, nobody would know for whom the victims had to go.
+        await self._status.written(preemption.pod.uid)
         *others, last = victims
         await asyncio.gather(*(self._evict(preemption, victim) for victim in others))
         if preemption.wanted and not preemption.problems:
@@ -303,7 +334,13 @@ class Evictions:
         self._inbox.put(lambda: self._ended(preemption))
 
     async def _evict(self, preemption: _Preemption, victim: Pod) -> None:
-        async with self._turns:
+        """Tell *victim* to go, unless it has left, or another preemption has told it."""
+        known = self._victims.get(victim.uid)
+        if known is None:
+            return
+        async with known.turn, self._turns:
+            if known.told:
+                return
             outcome = await evict(
                 self._requests,
                 victim,
@@ -311,6 +348,7 @@ class Evictions:
                 self._wall(),
                 wanted=lambda: preemption.wanted,
             )
+            known.told = isinstance(outcome, Evicted)
         match outcome:
             case Evicted():
                 self._telemetry.evicted(victim, preemption.pod, preemption.node)

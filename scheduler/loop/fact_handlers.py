@@ -1,9 +1,11 @@
 """What each fact means for cache and queue.
 
 Source: ``pkg/scheduler/eventhandlers.go``. Pods that are bound, by whomever, go to the cache;
-pending pods of our profiles go to the queue; everything else about pods is none of our business.
+pending pods of our profiles go to the queue; of those of others only counts where they mean to go.
+They are remembered, though: the next configuration may have a profile for them.
 """
 
+from collections import deque
 from collections.abc import Callable, Collection
 from typing import Final, assert_never
 
@@ -20,7 +22,7 @@ from scheduler.framework.cluster_event import (
     pod_changes,
 )
 from scheduler.loop.evictions import Evictions
-from scheduler.loop.telemetry import Telemetry
+from scheduler.loop.neighbours import Neighbours
 from scheduler.model.fact import (
     Added,
     Deleted,
@@ -34,22 +36,8 @@ from scheduler.model.fact import (
 from scheduler.model.node import Node
 from scheduler.model.objects import CustomObject
 from scheduler.model.pod import Pod
-from scheduler.queue.scheduling_queue import SchedulingQueue
-
-KUBELET_REJECTIONS: Final = frozenset(
-    {
-        "OutOfcpu",
-        "OutOfmemory",
-        "OutOfpods",
-        "OutOfephemeral-storage",
-        "NodeAffinity",
-        "NodeName",
-        "NodePorts",
-        "TaintToleration",
-        "UnexpectedAdmissionError",
-    }
-)
-
+from scheduler.model.trust import is_refused
+from scheduler.queue.scheduling_queue import PODS_AT_ONCE, SchedulingQueue
 
 STORAGE: Final = frozenset(
     {
@@ -69,8 +57,10 @@ class FactHandlers:
     """Applies facts, one at a time, to cache and queue.
 
     Args:
-        ours: The scheduler names that our profiles answer to.
+        ours: The scheduler names that our profiles answer to; kept up to date here, for all who
+            look at it.
         evictions: Hear of pods that leave, pods that need no room any more, and nodes that vanish.
+        neighbours: Hear what others do.
         condemned: Called for an assumed pod whose deletion has begun, with the pod.
         unreadable: Called for a pending pod of ours that cannot be read.
     """
@@ -79,26 +69,74 @@ class FactHandlers:
         self,
         cache: ClusterCache,
         queue: SchedulingQueue,
-        ours: Collection[str],
-        telemetry: Telemetry,
+        ours: set[str],
         *,
         evictions: Evictions,
+        neighbours: Neighbours,
         condemned: Callable[[Pod], None],
         unreadable: Callable[[Pod], None],
     ) -> None:
         self._cache = cache
         self._queue = queue
         self._ours = ours
-        self._telemetry = telemetry
         self._evictions = evictions
+        self._neighbours = neighbours
         self._condemned = condemned
         self._unreadable = unreadable
         self._pending: dict[str, Pod] = {}
+        self._leaving: deque[Pod] = deque()
+        self._coming: deque[Pod] = deque()
         self.listed: set[ResourceName] = set()
 
     def newest(self, pod: Pod) -> Pod | None:
         """Return the newest version of a pending pod, or its successor of the same name."""
         return self._pending.get(pod.key)
+
+    def leave(self, names: Collection[str]) -> int:
+        """Serve pods of these *names* no longer, and return how many of them waited.
+
+        Who has a node already is still bound. The rest is up to ``catch_up``.
+        """
+        self._ours.difference_update(names)
+        left = self._pending_of(names)
+        self._leaving.extend(left)
+        return len(left)
+
+    def serve(self, names: Collection[str]) -> int:
+        """Serve pods of these *names* from now on, and return how many of them wait already.
+
+        They are taken into the queue by ``catch_up``.
+        """
+        self._ours.update(names)
+        found = self._pending_of(names)
+        self._coming.extend(found)
+        return len(found)
+
+    def catch_up(self, now: float) -> bool:
+        """Go on with what concerns many pods, a few at a time; tell whether more are left.
+
+        Nothing is applied and nothing is popped before all is done.
+        """
+        if self._leaving:
+            for _ in range(min(len(self._leaving), PODS_AT_ONCE)):
+                pod = self._leaving.popleft()
+                self._queue.delete(pod)
+                self._evictions.abandon(pod)
+                if not self._cache.is_assumed(pod.uid):
+                    self._neighbours.told(pod, now)
+            return True
+        if self._queue.catch_up():
+            return True
+        for _ in range(min(len(self._coming), PODS_AT_ONCE)):
+            pod = self._coming.popleft()
+            self._neighbours.came_over(pod)
+            self._pending_added(pod, now)
+        return bool(self._coming)
+
+    def _pending_of(self, names: Collection[str]) -> list[Pod]:
+        if not names:
+            return []
+        return [pod for pod in self._pending.values() if pod.spec.scheduler_name in names]
 
     def apply(self, fact: Fact, now: float) -> None:
         """Bring cache and queue up to date with *fact*."""
@@ -117,7 +155,7 @@ class FactHandlers:
             case Resource.NODE:
                 self._apply_node(fact, now)
             case Resource.FAILED_POD:
-                self._apply_failed(fact)
+                self._apply_failed(fact, now)
             case _:
                 self._apply_object(fact)
                 if fact.resource in STORAGE or isinstance(_thing(fact), CustomObject):
@@ -138,6 +176,7 @@ class FactHandlers:
                 self._queue.note(Change(NODE_DELETE, old, None), now)
                 self._cache.remove_node(old.name)
                 self._evictions.node_vanished(old.name)
+                self._neighbours.vanished(old.name, now)
 
     def _apply_object(self, fact: Added | Updated | Deleted) -> None:
         match fact:
@@ -156,13 +195,21 @@ class FactHandlers:
             case Deleted(resource, old):
                 self._queue.note(Change(ClusterEvent(resource, Action.DELETE), old, None), now)
 
-    def _apply_failed(self, fact: Added | Updated | Deleted) -> None:
-        # What had failed before we came is history; only what is refused from now on is news.
-        if isinstance(fact, Deleted) or Resource.FAILED_POD not in self.listed:
+    def _apply_failed(self, fact: Added | Updated | Deleted, now: float) -> None:
+        """Hear of a pod that a kubelet refused, once; what else fails is nobody's business here."""
+        if isinstance(fact, Deleted) or not self._is_refusal(fact.new):
             return
-        pod: KubeObject = fact.new
-        if isinstance(pod, Pod) and pod.status.reason in KUBELET_REJECTIONS and self._is_ours(pod):
-            self._telemetry.kubelet_rejected(pod)
+        if isinstance(fact, Updated) and self._is_refusal(fact.old):
+            return
+        assert isinstance(fact.new, Pod)
+        # What had failed before we came is history: it is no news, but it counts as long as it did.
+        if Resource.FAILED_POD in self.listed:
+            self._neighbours.refused(fact.new, now)
+        else:
+            self._neighbours.had_refused(fact.new, now)
+
+    def _is_refusal(self, item: KubeObject) -> bool:
+        return isinstance(item, Pod) and self._is_ours(item) and is_refused(item)
 
     # Pods.
 
@@ -178,37 +225,51 @@ class FactHandlers:
     def _pod_added(self, pod: Pod, now: float) -> None:
         if pod.node_name:
             self._assigned_added(pod, now)
-        elif self._is_ours(pod):
+        elif self._concerns_us(pod):
             self._pending_added(pod, now)
+        else:
+            self._pending[pod.key] = pod
+            self._neighbours.told(pod, now)
 
     def _pod_updated(self, old: Pod, new: Pod, now: float) -> None:
         if old.node_name:
             self._cache.add_pod(new)
             for event in pod_changes(old, new):
                 self._queue.note(Change(event, old, new), now)
+            self._neighbours.updated(old, new, now)
         elif new.node_name:
-            self._assigned_added(new, now)
             if self._is_ours(new):
                 self._leave_queue(new)
-        elif self._is_ours(old):
+            else:
+                self._forget(new)
+            self._assigned_added(new, now)
+        elif self._concerns_us(old):
             self._pending_updated(old, new, now)
+        else:
+            self._pending[new.key] = new
+            self._neighbours.told(new, now)
 
     def _pod_deleted(self, pod: Pod, now: float) -> None:
         # A deletion that was not seen may be that of a pod we had bound meanwhile: it is assumed
         # then, and the end of an assumed pod is handled like that of any pending one.
         if pod.node_name:
             self._assigned_deleted(pod, now)
-        elif self._is_ours(pod):
+        elif self._concerns_us(pod):
             self._pending_deleted(pod, now)
+        else:
+            self._forget(pod)
+            self._neighbours.gone(pod, now)
 
     def _assigned_added(self, pod: Pod, now: float) -> None:
         self._cache.add_pod(pod)
         self._queue.note(Change(ASSIGNED_POD_ADD, None, pod), now)
+        self._neighbours.placed(pod, now)
 
     def _assigned_deleted(self, pod: Pod, now: float) -> None:
         placed = self._cache.remove_pod(pod.uid) or pod
         self._queue.note(Change(ASSIGNED_POD_DELETE, placed, None), now)
         self._evictions.left(placed)
+        self._neighbours.gone(placed, now)
 
     def _pending_added(self, pod: Pod, now: float) -> None:
         self._pending[pod.key] = pod
@@ -219,6 +280,8 @@ class FactHandlers:
 
     def _pending_updated(self, old: Pod, new: Pod, now: float) -> None:
         self._pending[new.key] = new
+        if new.terminating and not old.terminating:
+            self._evictions.abandon(new)
         if new.malformed:
             self._queue.delete(new)
             self._unreadable(new)
@@ -234,29 +297,28 @@ class FactHandlers:
     def _note_nomination(self, old: Pod, new: Pod, now: float) -> None:
         """Wake who waited for room that a nomination held and gives up: none more important."""
         if old.nominated_node and new.nominated_node != old.nominated_node:
-            self._queue.note(
-                Change(ASSIGNED_POD_DELETE, old, None),
-                now,
-                only=lambda pod: pod.priority <= old.priority,
-            )
+            self._queue.note_given_up(old, now)
 
     def _pending_deleted(self, pod: Pod, now: float) -> None:
         self._leave_queue(pod)
         if self._cache.is_assumed(pod.uid):
             self._condemned(pod)
         elif pod.nominated_node:
-            self._queue.note(
-                Change(ASSIGNED_POD_DELETE, pod, None),
-                now,
-                only=lambda other: other.priority <= pod.priority,
-            )
+            self._queue.note_given_up(pod, now)
 
     def _leave_queue(self, pod: Pod) -> None:
+        self._forget(pod)
+        self._queue.delete(pod)
+        self._evictions.abandon(pod)
+
+    def _forget(self, pod: Pod) -> None:
         known = self._pending.get(pod.key)
         if known is not None and known.uid == pod.uid:
             del self._pending[pod.key]
-        self._queue.delete(pod)
-        self._evictions.abandon(pod)
+
+    def _concerns_us(self, pod: Pod) -> bool:
+        """Tell whether a pending pod is ours, or was when its node was chosen."""
+        return self._is_ours(pod) or self._cache.is_assumed(pod.uid)
 
     def _is_ours(self, pod: Pod) -> bool:
         return pod.spec.scheduler_name in self._ours

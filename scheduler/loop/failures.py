@@ -3,7 +3,7 @@
 Source: ``pkg/scheduler/schedule_one.go`` (handleSchedulingFailure).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Final
 
@@ -55,6 +55,11 @@ class Failed:
         return cls(why, SCHEDULER_ERROR, frozenset((PROFILE_STOPPED,)))
 
     @classmethod
+    def undone(cls) -> "Failed":
+        """Return the failure of a pod whose room others took: it waits as after an error."""
+        return cls("the room that was made for the pod was taken by others", UNSCHEDULABLE)
+
+    @classmethod
     def rejected(cls, plugin: str, reason: str) -> "Failed":
         """Return the failure of a pod that *plugin* turned away after its node was chosen."""
         return cls(single(plugin, reason).message, UNSCHEDULABLE, frozenset((plugin,)))
@@ -86,6 +91,7 @@ class Failures:
 
     Args:
         newest: Returns the newest version of a pending pod of the same name, if there is one.
+        ours: The scheduler names that our profiles answer to.
         wall: The time of day as RFC 3339, for stamps that are written.
     """
 
@@ -96,6 +102,7 @@ class Failures:
         status: StatusWriter,
         telemetry: Telemetry,
         newest: Callable[[Pod], Pod | None],
+        ours: Collection[str],
         clock: Callable[[], float],
         wall: Callable[[], str],
     ) -> None:
@@ -103,6 +110,7 @@ class Failures:
         self._status = status
         self._telemetry = telemetry
         self._newest = newest
+        self._ours = ours
         self._clock = clock
         self._wall = wall
 
@@ -118,7 +126,7 @@ class Failures:
             queued, failed.reason, failed.message, failed.plugin, started=started, now=now
         )
         newest = self._newest(queued.pod)
-        if newest is None:
+        if newest is None or newest.spec.scheduler_name not in self._ours:
             self._queue.done(queued.pod.uid)
         elif newest.uid != queued.pod.uid:
             # A new pod of the same name: the verdict on its predecessor says nothing about it.

@@ -7,7 +7,7 @@ Source: ``framework/runtime/waiting_pods_map.go``.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -16,6 +16,7 @@ from scheduler.errors import PluginError
 from scheduler.framework.effects import WaitUntil
 from scheduler.framework.plugin import PermitPlugin
 from scheduler.framework.rejection import Allow, Reject, Wait
+from scheduler.loop.placement import Placement
 from scheduler.model.pod import Pod
 from scheduler.snapshot.node_table import NodeTable
 
@@ -43,8 +44,7 @@ class _Waiting:
 
 @dataclass(slots=True, eq=False)
 class _Held:
-    pod: Pod
-    node: str
+    placement: Placement
     waiting_for: dict[str, _Waiting]
     done: "asyncio.Future[Released]" = field(
         default_factory=lambda: asyncio.get_running_loop().create_future()
@@ -70,18 +70,22 @@ class HeldPods:
 
     def __init__(
         self,
-        ask: Callable[[PermitPlugin, Pod, str, Sequence[Pod]], object],
+        ask: Callable[[Placement, PermitPlugin, Sequence[Pod]], object],
         view: Callable[[], NodeTable],
     ) -> None:
         self._ask = ask
         self._view = view
         self._held: dict[str, _Held] = {}
+        self._waiting: tuple[Pod, ...] | None = None
         self._conditions: list[_Condition] = []
 
     @property
     def waiting(self) -> Sequence[Pod]:
         """The pods that permit plugins hold."""
-        return [held.pod for held in self._held.values()]
+        # Each of them is shown all of them: one tuple for as long as nobody comes or goes.
+        if self._waiting is None:
+            self._waiting = tuple(held.placement.pod for held in self._held.values())
+        return self._waiting
 
     @property
     def count(self) -> int:
@@ -89,19 +93,20 @@ class HeldPods:
         return len(self._held) + len(self._conditions)
 
     def hold(
-        self, pod: Pod, node: str, waits: Sequence[tuple[PermitPlugin, Wait]], now: float
+        self, placement: Placement, waits: Sequence[tuple[PermitPlugin, Wait]], now: float
     ) -> "asyncio.Future[Released]":
-        """Hold *pod* until every plugin of *waits* allows it, one rejects it, or time is up."""
+        """Hold a pod until every plugin of *waits* allows it, one rejects it, or time is up."""
         waiting_for = {}
         for plugin, wait in waits:
             seconds = min(wait.seconds, LONGEST_WAIT_SECONDS)
             waiting_for[plugin.name] = _Waiting(plugin, seconds, now + seconds)
-        held = self._held[pod.uid] = _Held(pod, node, waiting_for)
+        held = self._held[placement.pod.uid] = _Held(placement, waiting_for)
+        self._waiting = None
         return held.done
 
     def reject(self, uid: str, why: str) -> bool:
         """End the wait of a pod with a rejection; False where it does not wait."""
-        held = self._held.pop(uid, None)
+        held = self._let_go(uid)
         if held is None:
             return False
         if not held.done.done():
@@ -110,7 +115,7 @@ class HeldPods:
 
     def call_off(self, uid: str, why: str) -> bool:
         """End the wait of a pod that must make room; False where it does not wait."""
-        held = self._held.pop(uid, None)
+        held = self._let_go(uid)
         if held is None:
             return False
         if not held.done.done():
@@ -128,6 +133,7 @@ class HeldPods:
         for held in self._held.values():
             held.done.cancel()
         self._held.clear()
+        self._waiting = None
         for condition in self._conditions:
             condition.done.cancel()
 
@@ -143,12 +149,19 @@ class HeldPods:
         finally:
             self._conditions.remove(condition)
 
-    def reconsider(self, now: float) -> None:
-        """Ask again on behalf of everyone who waits: facts were applied, or time has passed."""
-        for held in list(self._held.values()):
-            self._reconsider_one(held, now)
-        for condition in self._conditions:
-            self._examine(condition)
+    def reconsider(self, now: float) -> Iterator[None]:
+        """Ask again on behalf of everyone who waits: facts were applied, or time has passed.
+
+        There is a pause after each of them: a thousand may wait.
+        """
+        for held in tuple(self._held.values()):
+            if not held.done.done():
+                self._reconsider_one(held, now)
+                yield
+        for condition in tuple(self._conditions):
+            if not condition.done.done():
+                self._examine(condition)
+                yield
 
     def next_deadline(self) -> float | None:
         """Return when the next wait for a permit runs out."""
@@ -160,7 +173,7 @@ class HeldPods:
     def _reconsider_one(self, held: _Held, now: float) -> None:
         for name, each in list(held.waiting_for.items()):
             try:
-                answer = self._ask(each.plugin, held.pod, held.node, self.waiting)
+                answer = self._ask(held.placement, each.plugin, self.waiting)
             except PluginError as bug:
                 self._release(held, Released(name, str(bug), broken=True))
                 return
@@ -176,9 +189,13 @@ class HeldPods:
             self._release(held, Released())
 
     def _release(self, held: _Held, result: Released) -> None:
-        self._held.pop(held.pod.uid, None)
+        self._let_go(held.placement.pod.uid)
         if not held.done.done():
             held.done.set_result(result)
+
+    def _let_go(self, uid: str) -> _Held | None:
+        self._waiting = None
+        return self._held.pop(uid, None)
 
     def _examine(self, condition: _Condition) -> None:
         try:

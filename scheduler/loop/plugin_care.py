@@ -22,7 +22,7 @@ from typing import Any, Final, Protocol, TypeVar
 from scheduler.errors import MalformedObject, PluginError
 from scheduler.framework.asking import ask
 from scheduler.framework.cluster_event import Hint, Requeue
-from scheduler.framework.observer import SILENT, Observer
+from scheduler.framework.observer import SILENT, Ending, Observer
 from scheduler.framework.plugin import PreEnqueuePlugin
 from scheduler.framework.profile import Profile
 from scheduler.framework.rejection import Gate
@@ -82,9 +82,27 @@ class PluginCare:
         self.stopped: dict[str, str] = {}
         self.timer = timer or StallTimer()
         self._profiles = dict(profiles)
-        self._foreign = foreign
+        self._foreign = dict(foreign)
         self._observer = observer
         self._failures: dict[_Key, list[str]] = {}
+
+    def replace(
+        self, profiles: Mapping[str, Profile], foreign: Mapping[str, Collection[str]]
+    ) -> None:
+        """Look after other profiles, with a clean slate.
+
+        Plugins of the earlier ones, which some pods are still held by, stay known as foreign.
+        """
+        self.stopped.clear()
+        self._failures.clear()
+        self._profiles = dict(profiles)
+        for name, plugins in foreign.items():
+            self._foreign[name] = frozenset((*plugins, *self._foreign.get(name, ())))
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The scheduler names that there are profiles for."""
+        return frozenset(self._profiles)
 
     def profile(self, name: str) -> Profile | None:
         """Return the profile *name* with the plugins that still work."""
@@ -103,7 +121,7 @@ class PluginCare:
     def watch(self, profile: Profile, pod: Pod, inner: Observer = SILENT) -> Observer:
         """Return who looks after *profile*'s plugins while they are asked about *pod*."""
         foreign = self._foreign.get(profile.scheduler_name)
-        return _Watch(self, profile.scheduler_name, foreign, pod, inner) if foreign else inner
+        return _Watch(self, profile, foreign, pod, inner) if foreign else inner
 
     def method(
         self, point: str, profile: Profile, plugin: str, question: Callable[..., R]
@@ -135,25 +153,33 @@ class PluginCare:
 
     # What becomes of them.
 
-    def succeeded(self, profile: str, plugin: str, point: str) -> None:
+    def succeeded(self, profile: Profile, plugin: str, point: str) -> None:
         """Forget earlier failures."""
-        if self._failures:
-            self._failures.pop(_Key(profile, plugin, point), None)
+        if self._failures and self._is_current(profile):
+            self._failures.pop(_Key(profile.scheduler_name, plugin, point), None)
 
-    def failed(self, profile: str, plugin: str, point: str, pod: Pod, error: PluginError) -> None:
+    def failed(
+        self, profile: Profile, plugin: str, point: str, pod: Pod, error: PluginError
+    ) -> None:
         """Count a failure, and draw the line where there have been enough."""
         self._observer.plugin_failed(plugin, point, str(error))
-        if point in _HARMLESS:
+        if point in _HARMLESS or not self._is_current(profile):
             return
-        failures = self._failures.setdefault(_Key(profile, plugin, point), [])
-        if point == _SCORE or pod.uid not in failures:
+        name = profile.scheduler_name
+        failures = self._failures.setdefault(_Key(name, plugin, point), [])
+        if len(failures) < CHANCES and (point == _SCORE or pod.uid not in failures):
             failures.append(pod.uid)
         if len(failures) < CHANCES:
             return
         if point == _SCORE:
-            self._disable(profile, plugin, str(error))
-        elif profile not in self.stopped:
-            self._stop(profile, plugin, str(error))
+            self._disable(name, plugin, str(error))
+        elif name not in self.stopped:
+            self._stop(name, plugin, str(error))
+
+    def _is_current(self, profile: Profile) -> bool:
+        """Tell whether *profile* was not replaced: what its plugins do later is nobody's fault."""
+        current = self._profiles.get(profile.scheduler_name)
+        return current is not None and current.generation == profile.generation
 
     def stalled(self, plugin: str, point: str) -> PluginError:
         """Report a plugin that was broken off, and return what it is blamed for."""
@@ -170,7 +196,7 @@ class PluginCare:
     def _stop(self, name: str, plugin: str, why: str) -> None:
         self.stopped[name] = (
             f"profile {name} is stopped, since {why}; "
-            f"correct or disable plugin {plugin} and restart the scheduler"
+            f"correct plugin {plugin} and restart the scheduler, or disable it"
         )
         self._observer.profile_stopped(name, plugin, why)
 
@@ -187,21 +213,27 @@ class _Gate:
         return self.method(pod)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Watch:
-    """Looks after the foreign plugins of one profile for one pod."""
+    """Looks after the foreign plugins of one profile for one pod.
+
+    Args:
+        answering: Whether the turn that goes on right now ends with an answer, as most do: pausing
+            well is no success yet.
+    """
 
     care: PluginCare
-    profile: str
+    profile: Profile
     foreign: Collection[str]
     pod: Pod
     inner: Observer
+    answering: bool = True
 
-    def extension_point(self, point: str) -> AbstractContextManager[None]:
+    def extension_point(self, point: str) -> AbstractContextManager[Ending]:
         """Enclose one run of an extension point."""
         return self.inner.extension_point(point)
 
-    def plugin(self, point: str, plugin: str) -> AbstractContextManager[None]:
+    def plugin(self, point: str, plugin: str) -> AbstractContextManager[object]:
         """Enclose one plugin's turn."""
         turn = self.inner.plugin(point, plugin)
         return _Turn(self, point, plugin, turn) if plugin in self.foreign else turn
@@ -209,6 +241,11 @@ class _Watch:
     def asked(self, point: str, plugin: str, times: int) -> None:
         """A plugin was asked: about *times* nodes, at points that are about nodes."""
         self.inner.asked(point, plugin, times)
+
+    def paused(self, point: str, plugin: str) -> None:
+        """A plugin's turn ends without an answer: it goes on after a pause, in another turn."""
+        self.answering = False
+        self.inner.paused(point, plugin)
 
 
 class _Turn:
@@ -241,7 +278,9 @@ class _Turn:
         if isinstance(error, Stalled):
             blame = watch.care.stalled(self._plugin, self._point)
         if blame is None:
-            watch.care.succeeded(watch.profile, self._plugin, self._point)
+            if watch.answering:
+                watch.care.succeeded(watch.profile, self._plugin, self._point)
+            watch.answering = True
         elif isinstance(blame, PluginError) and self._is_fault(blame):
             watch.care.failed(watch.profile, self._plugin, self._point, watch.pod, blame)
         if blame is not error and blame is not None:

@@ -32,6 +32,11 @@ class StatusWriter:
         if pod.uid not in self._tasks:
             self._tasks[pod.uid] = asyncio.create_task(self._work(pod.uid))
 
+    async def written(self, uid: str) -> None:
+        """Return once everything about a pod was sent, or given up."""
+        while task := self._tasks.get(uid):
+            await asyncio.wait((task,))
+
     async def close(self, timeout_seconds: float) -> None:
         """Give what is under way *timeout_seconds*, then give it up."""
         tasks = list(self._tasks.values())

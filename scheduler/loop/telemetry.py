@@ -8,11 +8,18 @@ object hears them all.
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from contextlib import AbstractContextManager
+from typing import Final, TypeVar
 from urllib.parse import urlsplit
 
 from scheduler.errors import ApiError
-from scheduler.framework.observer import Observer
+from scheduler.framework.cluster_event import (
+    ASSIGNED_POD,
+    ASSIGNED_POD_ADD,
+    UNSCHEDULABLE_POD,
+    node_changes,
+)
+from scheduler.framework.observer import Ending, Observer
 from scheduler.framework.profile import Profile
 from scheduler.kube import events
 from scheduler.kube.binding import BindObserver
@@ -21,6 +28,7 @@ from scheduler.kube.events import Event
 from scheduler.kube.lease import LeaseObserver
 from scheduler.loop.placement import Placement
 from scheduler.model.fact import Added, Deleted, Fact, Listed, ResourceName, Updated
+from scheduler.model.node import Node
 from scheduler.model.pod import Pod
 from scheduler.observe import event_names, families
 from scheduler.observe.cycle_observer import CycleObserver
@@ -28,6 +36,8 @@ from scheduler.observe.logs import get_logger
 from scheduler.observe.metrics import Metrics
 from scheduler.observe.stories import Stories, render
 from scheduler.queue.queued_pod import QueuedPod
+
+R = TypeVar("R")
 
 log = get_logger()
 
@@ -90,22 +100,25 @@ class Telemetry(BindObserver, EventObserver, LeaseObserver):
 
     def cycle_observer(self, profile: Profile) -> Observer:
         """Return who watches the next cycle of *profile*."""
+        observer = self._observer(profile)
+        observer.begin_cycle()
+        return observer
+
+    def extension_point(self, point: str, profile: Profile) -> AbstractContextManager[Ending]:
+        """Enclose one run of an extension point outside the cycle."""
+        return self._observer(profile).extension_point(point)
+
+    def _observer(self, profile: Profile) -> CycleObserver:
         observer = self._observers.get(profile.scheduler_name)
         if observer is None:
             observer = CycleObserver(self.metrics, profile.scheduler_name)
             self._observers[profile.scheduler_name] = observer
-        observer.begin_cycle()
         return observer
 
     def applied(self, fact: Fact, seconds: float) -> None:
         """The loop took *seconds* to take *fact* in."""
-        if isinstance(fact, Listed):
-            return
-        changed = fact.old if isinstance(fact, Deleted) else fact.new
-        where = ""
-        if isinstance(changed, Pod):
-            where = "Assigned" if changed.node_name else "Unscheduled"
-        self.metrics.event_handled(f"{where}{fact.resource}{_HAPPENED[type(fact)]}", seconds)
+        for label in _labels(fact):
+            self.metrics.event_handled(label, seconds)
 
     def permit_waited(self, result: str, seconds: float) -> None:
         """A pod was held for *seconds* by permit plugins."""
@@ -175,6 +188,18 @@ class Telemetry(BindObserver, EventObserver, LeaseObserver):
         if problem:
             log.warning(event_names.PREEMPTION_FAILED, pod=preemptor.key, node=node, error=problem)
 
+    def preemption_undone(self, pod: Pod, node: str, taken_by: Sequence[Pod]) -> None:
+        """Pods of other schedulers took the room that was made for *pod*."""
+        self.metrics.preemption_undone()
+        self.recorder.record(events.preemption_undone(pod, node, taken_by))
+        log.warning(
+            event_names.PREEMPTION_UNDONE,
+            pod=pod.key,
+            node=node,
+            by=[each.key for each in taken_by[:_EXAMPLES]],
+            count=len(taken_by),
+        )
+
     def failed_event(self, pod: Pod, message: str) -> None:
         """Tell the pod why it is not scheduled."""
         self.recorder.record(events.failed_scheduling(pod, message))
@@ -199,6 +224,18 @@ class Telemetry(BindObserver, EventObserver, LeaseObserver):
             story=render(self._stories.of(pod.uid)),
         )
 
+    def node_distrusted(self, pod: Pod, node: str, why: str, seconds: float) -> None:
+        """Pods of the owner of *pod* keep away from *node* for a while."""
+        controller = pod.metadata.controller
+        owner = pod.key if controller is None else f"{controller.kind} {controller.name}"
+        log.info(
+            event_names.NODE_DISTRUSTED,
+            node=node,
+            owner=owner,
+            why=f"node(s) {why}",
+            seconds=round(seconds),
+        )
+
     def plugin_failed(self, plugin: str, point: str, error: str) -> None:
         """A plugin raised, stalled or answered in the wrong shape."""
         self.metrics.plugin_failed(plugin, point)
@@ -220,7 +257,7 @@ class Telemetry(BindObserver, EventObserver, LeaseObserver):
             profile=profile,
             plugin=plugin,
             why=why,
-            remedy="correct or disable the plugin and restart the scheduler",
+            remedy="correct the plugin and restart the scheduler, or disable it",
         )
 
     # Binding (scheduler.kube.binding).
@@ -247,6 +284,14 @@ class Telemetry(BindObserver, EventObserver, LeaseObserver):
     def unschedulable_delta(self, plugin: str, profile: str, delta: int) -> None:
         """One pod more or less waits because *plugin* turned it away."""
         self._unschedulable[plugin, profile] += delta
+
+    def pre_enqueue(self, profile: str, ask: Callable[[], R]) -> R:
+        """Enclose the question to the gates whether a pod may enter; Success whatever they say."""
+        began = time.perf_counter()
+        answer = ask()
+        seconds = time.perf_counter() - began
+        self.metrics.extension_point_ended("PreEnqueue", "Success", profile, seconds)
+        return answer
 
     def hint(self, plugin: str, event: str, ask: Callable[[], str]) -> str:
         """Enclose a question to a plugin: whether an event helps."""
@@ -319,7 +364,20 @@ class Telemetry(BindObserver, EventObserver, LeaseObserver):
 
     def request_done(self, method: str, status: int, seconds: float) -> None:
         """A request was answered, or given up with status 0."""
-        self.metrics.request_ended(method, self.host, str(status or "<error>"), seconds)
+        code = str(status or "<error>")
+        if method == "WATCH":
+            self.metrics.watch_opened(self.host, code)
+        else:
+            self.metrics.request_ended(method, self.host, code, seconds)
+
+    def request_waited(self, method: str, seconds: float) -> None:
+        """A request waited *seconds* for the rate limit."""
+        verb = "GET" if method == "WATCH" else method
+        self.metrics.request_waited(verb, self.host, seconds)
+
+    def request_sized(self, method: str, sent: int, received: int) -> None:
+        """A request was answered: so many bytes were its body, and so many the answer's."""
+        self.metrics.request_sized(method, self.host, sent, received)
 
     # The lease (scheduler.kube.lease).
 
@@ -340,6 +398,22 @@ class Telemetry(BindObserver, EventObserver, LeaseObserver):
         self.metrics.loop_stalled(seconds)
         if seconds > _STALL_SECONDS:
             log.warning(event_names.LOOP_STALLED, seconds=round(seconds, 3))
+
+
+def _labels(fact: Fact) -> Sequence[str]:
+    """Name what happened as upstream does; a change of a node by each thing that changed."""
+    match fact:
+        case Listed():
+            return ()
+        case Updated(old=Pod() as old, new=Pod() as new) if new.node_name and not old.node_name:
+            return (ASSIGNED_POD_ADD.label,)
+        case Updated(old=Node() as before, new=Node() as after):
+            return [event.label for event in node_changes(before, after)]
+    changed = fact.old if isinstance(fact, Deleted) else fact.new
+    resource: str = fact.resource
+    if isinstance(changed, Pod):
+        resource = ASSIGNED_POD if changed.node_name else UNSCHEDULABLE_POD
+    return (resource + _HAPPENED[type(fact)],)
 
 
 def _kind_of(why: str) -> str:

@@ -29,6 +29,7 @@ from scheduler.model.storage import (
     StorageClass,
     VolumeAttachment,
 )
+from scheduler.model.trust import Distrust
 
 KubeObject = (
     Pod
@@ -48,6 +49,7 @@ KubeObject = (
     | CsiDriver
     | CsiStorageCapacity
     | VolumeAttachment
+    | Distrust
 )
 
 

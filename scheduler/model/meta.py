@@ -1,7 +1,7 @@
 """What every Kubernetes object carries."""
 
 from collections.abc import Mapping
-from typing import NewType
+from typing import Final, NewType
 
 import msgspec
 
@@ -46,13 +46,16 @@ class ObjectMeta(Struct, frozen=True):
         return next((owner for owner in self.owner_references if owner.controller), None)
 
 
+NOT_KEPT: Final = b"null"
+
+
 class Raw:
     """Mixed into objects that can be sent on as they came: see the edge's ``with_raw``."""
 
     @property
     def raw(self) -> bytes:
         """The object as the API server sent it; ``null`` where that was not kept."""
-        kept: bytes = self.__dict__.get("_raw", b"null")
+        kept: bytes = self.__dict__.get("_raw", NOT_KEPT)
         return kept
 
     def keep_raw(self, content: bytes) -> None:

@@ -21,6 +21,7 @@ _SUBDOMAIN = re.compile(
     r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.ASCII
 )
 _INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
+_INT64_DIGITS: Final = 19
 
 IN: Final = "In"
 NOT_IN: Final = "NotIn"
@@ -69,7 +70,10 @@ def parse_int64(text: str | None) -> int | None:
     """Read *text* as Go's ``ParseInt(text, 10, 64)`` would; None where that fails."""
     if text is None or not _INTEGER.fullmatch(text):
         return None
-    number = int(text)
+    digits = text.lstrip("+-").lstrip("0")
+    if len(digits) > _INT64_DIGITS:  # anybody may write ten thousand, which Python does not read
+        return None
+    number = -int(digits or "0") if text[0] == "-" else int(digits or "0")
     return number if -(2**63) <= number < 2**63 else None
 
 

@@ -7,6 +7,7 @@ from time import perf_counter
 from types import TracebackType
 from typing import Final
 
+from scheduler.framework.observer import Ending
 from scheduler.observe.metrics import Metrics
 
 SAMPLED_SHARE: Final = 0.1
@@ -38,14 +39,12 @@ class CycleObserver:
         """Draw whether the plugins of the next cycle are timed."""
         self.sampled = self._draw() < SAMPLED_SHARE
 
-    def extension_point(self, point: str) -> AbstractContextManager[None]:
+    def extension_point(self, point: str) -> AbstractContextManager[Ending]:
         """Enclose one run of an extension point, as in ``PreFilter``."""
         return _Timed(lambda status, seconds: self.point_ended(point, status, seconds))
 
-    def plugin(self, point: str, plugin: str) -> AbstractContextManager[None]:
+    def plugin(self, point: str, plugin: str) -> AbstractContextManager[object]:
         """Enclose one plugin's turn."""
-        if point == "PostFilter" and plugin == "DefaultPreemption":
-            self._metrics.preemption_tried()
         if not self.sampled:
             return _NOTHING
         return _Timed(
@@ -53,8 +52,15 @@ class CycleObserver:
         )
 
     def asked(self, point: str, plugin: str, times: int) -> None:
-        """Count questions to a plugin; a node is one."""
+        """Count questions to a plugin; a node is one. Upstream counts none at PostFilter."""
+        if point == "PostFilter":
+            if plugin == "DefaultPreemption":
+                self._metrics.preemption_tried()
+            return
         self._metrics.plugin_asked(plugin, point, self._profile, times)
+
+    def paused(self, point: str, plugin: str) -> None:
+        """Each turn of a plugin that pauses is timed by itself."""
 
     def point_ended(self, point: str, status: str, seconds: float) -> None:
         """Record a run of an extension point that was timed elsewhere."""
@@ -62,15 +68,23 @@ class CycleObserver:
 
 
 class _Timed:
-    """Times a block; what raised counts as Error, as upstream's status does."""
+    """Times a block; what raised counts as Error, as upstream's status does.
 
-    __slots__ = ("_begin", "_record")
+    A generator that is left early did not raise: whoever asked has heard enough.
+    """
+
+    __slots__ = ("_begin", "_record", "_status")
 
     def __init__(self, record: Callable[[str, float], None]) -> None:
         self._record = record
+        self._status = "Success"
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> Ending:
         self._begin = perf_counter()
+        return self._end_as
+
+    def _end_as(self, status: str) -> None:
+        self._status = status
 
     def __exit__(
         self,
@@ -78,4 +92,5 @@ class _Timed:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._record("Success" if kind is None else "Error", perf_counter() - self._begin)
+        well = kind is None or kind is GeneratorExit
+        self._record(self._status if well else "Error", perf_counter() - self._begin)

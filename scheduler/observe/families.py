@@ -1,12 +1,14 @@
 """The metric families: names, labels and buckets, in one table.
 
 What begins with ``scheduler_`` or ``rest_client_`` has upstream's name, type, labels and buckets,
-so that existing dashboards and alerts work. What begins with ``py_scheduler_`` is ours.
+so that existing dashboards and alerts work; so has ``go_goroutines``, which they draw. What begins
+with ``py_scheduler_`` is ours.
 
 Source: ``pkg/scheduler/metrics/metrics.go``.
 """
 
 from dataclasses import dataclass
+from itertools import product
 from typing import Final, Literal
 
 Kind = Literal["counter", "gauge", "histogram"]
@@ -21,6 +23,12 @@ class Family:
     help: str
     labels: tuple[str, ...] = ()
     buckets: tuple[float, ...] = ()
+    known: tuple[tuple[str, ...], ...] = ()
+    """Label values that are there from the start, at 0.
+
+    Prometheus sees an increase between two scrapes of one series. A counter that is born with its
+    first event hides just that one, and no alert fires.
+    """
 
 
 def exponential(start: float, factor: float, count: int) -> tuple[float, ...]:
@@ -32,11 +40,12 @@ _SLOW: Final = exponential(0.001, 2, 15)
 _QUICK: Final = exponential(0.0001, 2, 12)
 _TINY: Final = exponential(0.00001, 1.5, 20)
 _LONG: Final = exponential(0.01, 2, 20)
+_SIZE: Final = (64, 256, 512, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216)
 _REQUEST: Final = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
 
 
-def _counter(name: str, text: str, *labels: str) -> Family:
-    return Family(name, "counter", text, labels)
+def _counter(name: str, text: str, *labels: str, known: tuple[tuple[str, ...], ...] = ()) -> Family:
+    return Family(name, "counter", text, labels, known=known)
 
 
 def _gauge(name: str, text: str, *labels: str) -> Family:
@@ -79,7 +88,10 @@ PREEMPTION_DURATION: Final = _histogram(
     "result",
 )
 PREEMPTIONS: Final = _counter(
-    "scheduler_preemption_goroutines_execution_total", "Preemptions carried out.", "result"
+    "scheduler_preemption_goroutines_execution_total",
+    "Preemptions carried out.",
+    "result",
+    known=(("success",), ("error",)),
 )
 SLI_DURATION: Final = _histogram(
     "scheduler_pod_scheduling_sli_duration_seconds",
@@ -160,6 +172,22 @@ REQUEST_DURATION: Final = _histogram(
     "verb",
     "host",
 )
+RATE_LIMITER_DURATION: Final = _histogram(
+    "rest_client_rate_limiter_duration_seconds",
+    "Time that a request waited for the rate limit.",
+    _REQUEST,
+    "verb",
+    "host",
+)
+REQUEST_SIZE: Final = _histogram(
+    "rest_client_request_size_bytes", "Size of a request's body.", _SIZE, "verb", "host"
+)
+RESPONSE_SIZE: Final = _histogram(
+    "rest_client_response_size_bytes", "Size of an answer's body.", _SIZE, "verb", "host"
+)
+TASKS: Final = _gauge(
+    "go_goroutines", "Tasks of the event loop: what goroutines are to kube-scheduler."
+)
 
 BIND_CONFLICTS: Final = _counter(
     "py_scheduler_bind_conflicts_total", "Bindings refused since somebody else had decided."
@@ -168,9 +196,21 @@ LOST_ANSWERS: Final = _counter(
     "py_scheduler_lost_answers_total",
     "Requests of which nobody knows whether they took effect.",
     "request",
+    known=(("binding",),),
 )
 KUBELET_REJECTIONS: Final = _counter(
     "py_scheduler_kubelet_rejections_total", "Pods that a kubelet refused after binding.", "reason"
+)
+PREEMPTIONS_UNDONE: Final = _counter(
+    "py_scheduler_preemptions_undone_total",
+    "Preemptions whose room was taken by pods of other schedulers.",
+)
+DISTRUST: Final = _gauge(
+    "py_scheduler_distrust", "Pairs of an owner and a node that its pods keep away from."
+)
+FOREIGN_NOMINATIONS: Final = _gauge(
+    "py_scheduler_foreign_nominations",
+    "Pods of other schedulers that are counted on the node they are nominated to.",
 )
 WATCH_RESTARTS: Final = _counter(
     "py_scheduler_watch_restarts_total", "Watches begun anew.", "resource", "reason"
@@ -191,12 +231,33 @@ CACHE_COMPARISONS: Final = _counter(
     "py_scheduler_cache_comparisons_total",
     "Comparisons of the cache with a fresh list.",
     "result",
+    known=(("equal",), ("drifted",), ("error",)),
 )
 CACHE_DRIFT: Final = _counter(
     "py_scheduler_cache_drift_total",
     "Objects that the cache had wrong, and that were put right.",
     "resource",
     "kind",
+    known=tuple(product(("Node", "Pod"), ("missing", "redundant", "outdated"))),
+)
+CONFIGURATIONS: Final = _counter(
+    "py_scheduler_configuration_reloads_total",
+    "Changed configurations, by what became of them.",
+    "source",
+    "result",
+)
+CONFIGURATION_GOOD: Final = _gauge(
+    "py_scheduler_configuration_last_reload_successful",
+    "1 where the newest configuration is in force; 0 where it was refused.",
+)
+CONFIGURATION_TIMESTAMP: Final = _gauge(
+    "py_scheduler_configuration_last_reload_success_timestamp_seconds",
+    "When the configuration in force was put into force, in Unix seconds.",
+)
+CONFIGURATION_INFO: Final = _gauge(
+    "py_scheduler_configuration_info",
+    "1; the label tells the configuration in force from any other.",
+    "fingerprint",
 )
 LOOP_STALL: Final = _histogram(
     "py_scheduler_loop_stall_seconds",

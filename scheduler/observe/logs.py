@@ -15,7 +15,7 @@ from structlog.types import EventDict, Processor, WrappedLogger
 
 LEVELS: Final = ("debug", "info", "warning", "error")
 FORMATS: Final = ("auto", "json", "console")
-_QUIET: Final = ("aiohttp.access", "asyncio", "kubernetes", "urllib3")
+_QUIET: Final = ("aiohttp.access", "asyncio", "kopf", "kubernetes", "urllib3")
 _FIRST: Final = ("time", "level", "event")
 
 

@@ -3,14 +3,21 @@
 Gauges are not kept up to date here: whoever owns the number is asked when somebody looks.
 """
 
+from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from itertools import accumulate
 from typing import Generic, TypeVar
 
 import prometheus_client
 from prometheus_client import CollectorRegistry, Counter, Histogram
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+)
 from prometheus_client.registry import Collector
+from prometheus_client.utils import floatToGoString
 
 from scheduler.observe import families
 from scheduler.observe.families import Family
@@ -78,6 +85,63 @@ class Tallies(Collector):
         yield counter
 
 
+class Distribution:
+    """Counts amounts by bucket: a quarter of what prometheus_client's histogram costs.
+
+    It is for one thread: that of the loop.
+    """
+
+    __slots__ = ("_bounds", "counts", "total")
+
+    def __init__(self, bounds: Sequence[float]) -> None:
+        self._bounds = bounds
+        self.counts = [0] * (len(bounds) + 1)
+        self.total = 0.0
+
+    def observe(self, amount: float) -> None:
+        """Count *amount* in the first bucket whose bound it does not exceed."""
+        self.counts[bisect_left(self._bounds, amount)] += 1
+        self.total += amount
+
+
+class Distributions(dict[tuple[str, ...], Distribution]):
+    """The members of a histogram by label values, made when first asked for."""
+
+    def __init__(self, bounds: Sequence[float]) -> None:
+        super().__init__()
+        self._bounds = bounds
+
+    def __missing__(self, labels: tuple[str, ...]) -> Distribution:
+        child = self[labels] = Distribution(self._bounds)
+        return child
+
+
+class Histograms(Collector):
+    """A histogram for one thread, summed up when somebody looks."""
+
+    def __init__(self, family: Family) -> None:
+        assert family.kind == "histogram", f"{family.name} is a {family.kind}"
+        self._family = family
+        self._shown = [_as_go(bound) for bound in (*family.buckets, float("inf"))]
+        self.members = Distributions(family.buckets)
+        if not family.labels:
+            self.members[()]
+
+    def collect(self) -> Iterator[HistogramMetricFamily]:
+        """Sum up all of them."""
+        family = self._family
+        histogram = HistogramMetricFamily(family.name, family.help, labels=family.labels)
+        for labels, each in list(self.members.items()):
+            buckets = list(zip(self._shown, accumulate(each.counts), strict=True))
+            histogram.add_metric(list(labels), buckets, each.total)
+        yield histogram
+
+
+def _as_go(bound: float) -> str:
+    text: str = floatToGoString(bound)  # type: ignore[no-untyped-call]
+    return text
+
+
 class Metrics:
     """Everything that is counted and timed, in a registry of its own."""
 
@@ -98,33 +162,39 @@ class Metrics:
 
     def _make_families(self) -> None:
         self._attempts = self._counters(families.ATTEMPTS)
-        self._attempt_duration = self._histograms(families.ATTEMPT_DURATION)
-        self._algorithm_duration = self._histogram(families.ALGORITHM_DURATION)
-        self._event_duration = self._histograms(families.EVENT_HANDLING_DURATION)
-        self._victims = self._histogram(families.PREEMPTION_VICTIMS)
+        self._attempt_duration = self._distributions(families.ATTEMPT_DURATION)
+        self._algorithm_duration = self._distribution(families.ALGORITHM_DURATION)
+        self._event_duration = self._distributions(families.EVENT_HANDLING_DURATION)
+        self._victims = self._distribution(families.PREEMPTION_VICTIMS)
         self._preemption_attempts = self._counter(families.PREEMPTION_ATTEMPTS)
-        self._preemption_duration = self._histograms(families.PREEMPTION_DURATION)
+        self._preemption_duration = self._distributions(families.PREEMPTION_DURATION)
         self._preemptions = self._counters(families.PREEMPTIONS)
-        self._sli_duration = self._histograms(families.SLI_DURATION)
-        self._pod_attempts = self._histogram(families.POD_ATTEMPTS)
+        self._sli_duration = self._distributions(families.SLI_DURATION)
+        self._pod_attempts = self._distribution(families.POD_ATTEMPTS)
         self._after_flush = self._counter(families.AFTER_FLUSH)
-        self._point_duration = self._histograms(families.EXTENSION_POINT_DURATION)
-        self._plugin_duration = self._histograms(families.PLUGIN_DURATION)
-        self._hint_duration = self._histograms(families.HINT_DURATION)
+        self._point_duration = self._distributions(families.EXTENSION_POINT_DURATION)
+        self._plugin_duration = self._distributions(families.PLUGIN_DURATION)
+        self._hint_duration = self._distributions(families.HINT_DURATION)
         self._incoming = self._counters(families.INCOMING_PODS)
-        self._permit_wait = self._histograms(families.PERMIT_WAIT_DURATION)
+        self._permit_wait = self._distributions(families.PERMIT_WAIT_DURATION)
         self._evaluations = self._tallies(families.PLUGIN_EVALUATIONS)
+        # The lease's thread asks as well: these are counted under a lock.
         self._requests = self._counters(families.REQUESTS)
         self._request_duration = self._histograms(families.REQUEST_DURATION)
+        self._rate_limited = self._histograms(families.RATE_LIMITER_DURATION)
+        self._request_size = self._histograms(families.REQUEST_SIZE)
+        self._response_size = self._histograms(families.RESPONSE_SIZE)
         self._conflicts = self._counter(families.BIND_CONFLICTS)
         self._lost = self._counters(families.LOST_ANSWERS)
+        self._undone = self._counter(families.PREEMPTIONS_UNDONE)
         self._kubelet = self._counters(families.KUBELET_REJECTIONS)
         self._restarts = self._counters(families.WATCH_RESTARTS)
-        self._stall = self._histogram(families.LOOP_STALL)
+        self._stall = self._distribution(families.LOOP_STALL)
         self._dropped = self._counters(families.EVENTS_DROPPED)
         self._failures = self._counters(families.PLUGIN_FAILURES)
         self._drift = self._counters(families.CACHE_DRIFT)
         self._comparisons = self._counters(families.CACHE_COMPARISONS)
+        self._configurations = self._counters(families.CONFIGURATIONS)
 
     def read(self, family: Family, reading: Reading) -> None:
         """Ask *reading* for the gauge *family* from now on, whenever somebody looks."""
@@ -197,6 +267,19 @@ class Metrics:
         self._requests[code, method, host].inc()
         self._request_duration[method, host].observe(seconds)
 
+    def watch_opened(self, host: str, code: str) -> None:
+        """Count the request that opens a watch; client-go counts it as a GET and times none."""
+        self._requests[code, "GET", host].inc()
+
+    def request_waited(self, method: str, host: str, seconds: float) -> None:
+        """Time how long a request was held back by the rate limit."""
+        self._rate_limited[method, host].observe(seconds)
+
+    def request_sized(self, method: str, host: str, sent: int, received: int) -> None:
+        """Record the bodies of a request and of its answer, in bytes."""
+        self._request_size[method, host].observe(sent)
+        self._response_size[method, host].observe(received)
+
     def bind_conflicted(self) -> None:
         """Count a binding that somebody else had forestalled."""
         self._conflicts.inc()
@@ -204,6 +287,10 @@ class Metrics:
     def answer_lost(self, request: str) -> None:
         """Count a *request*, as in ``binding``, of which nobody knows the outcome."""
         self._lost[(request,)].inc()
+
+    def preemption_undone(self) -> None:
+        """Count a preemption whose room others took."""
+        self._undone.inc()
 
     def kubelet_rejected(self, reason: str) -> None:
         """Count a pod that its kubelet refused."""
@@ -225,6 +312,10 @@ class Metrics:
         """Count objects that the cache had wrong: *kind* is missing, redundant or outdated."""
         self._drift[resource, kind].inc(count)
 
+    def configuration_judged(self, source: str, result: str) -> None:
+        """Count a changed configuration from *source*, file or resource."""
+        self._configurations[source, result].inc()
+
     def event_dropped(self, reason: str) -> None:
         """Count an event that was not sent."""
         self._dropped[(reason,)].inc()
@@ -234,12 +325,23 @@ class Metrics:
         return Counter(family.name, family.help, family.labels, registry=self.registry)
 
     def _counters(self, family: Family) -> Children[Counter]:
-        return Children(self._counter(family))
+        children = Children(self._counter(family))
+        for labels in family.known:
+            children[labels]
+        return children
 
     def _tallies(self, family: Family) -> defaultdict[tuple[str, ...], int]:
         tallies = Tallies(family)
         self.registry.register(tallies)
         return tallies.counts
+
+    def _distribution(self, family: Family) -> Distribution:
+        return self._distributions(family)[()]
+
+    def _distributions(self, family: Family) -> Distributions:
+        histograms = Histograms(family)
+        self.registry.register(histograms)
+        return histograms.members
 
     def _histogram(self, family: Family) -> Histogram:
         return Histogram(

@@ -44,6 +44,8 @@ class Stories:
         story = self._stories.get(uid)
         if story is None:
             story = self._begin(uid)
+        if story and story[-1].text == text:
+            text = story[-1].text  # what is said again and again is kept once
         story.append(Line(time_seconds, attempt, text))
         self._stories.move_to_end(uid)
 

@@ -1,4 +1,4 @@
-"""The plugins that come with the scheduler: upstream's rules, one module each, under their names.
+"""The plugins that come with the scheduler: upstream's rules, one module or folder each.
 
 A plugin knows model, snapshot and the framework's contract, and no other plugin. What several of
 them need (node selectors, resource use, counts by domain) is in the rooms below. Each module names
@@ -21,6 +21,7 @@ from scheduler.plugins.node_name import NodeName
 from scheduler.plugins.node_ports import NodePorts
 from scheduler.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
 from scheduler.plugins.node_resources_fit import NodeResourcesFit
+from scheduler.plugins.node_trust import NodeTrust
 from scheduler.plugins.node_unschedulable import NodeUnschedulable
 from scheduler.plugins.node_volume_limits import NodeVolumeLimits
 from scheduler.plugins.pod_topology_spread import PodTopologySpread
@@ -37,6 +38,7 @@ IN_TREE: Final[Mapping[str, type]] = MappingProxyType(
         plugin.name: plugin
         for plugin in (
             UnsupportedFeatures,
+            NodeTrust,
             SchedulingGates,
             PrioritySort,
             NodeUnschedulable,
@@ -60,4 +62,4 @@ IN_TREE: Final[Mapping[str, type]] = MappingProxyType(
         )
     }
 )
-"""Every plugin by its name, in upstream's default order; one that is ours alone goes first."""
+"""Every plugin by its name, in upstream's default order; those that are ours alone go first."""

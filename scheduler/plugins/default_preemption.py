@@ -9,9 +9,12 @@ node is given back, if the node can still take the incoming pod, then the second
 
 Nodes are tried in an order that depends on the pod and their names alone (upstream begins at a
 random one). Pods that a kubelet made by itself are never victims: they would only come back.
+
+Between two questions to the filters the search pauses: a thousand nodes and dozens of pods on each
+may take longer than sockets can wait.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -34,6 +37,9 @@ from scheduler.snapshot.objects import ClusterObjects
 
 Rows = NDArray[np.intp]
 
+_ROWS_AT_ONCE: Final = 128
+"""So many are tried in one step: more save little, and keep the sockets waiting."""
+
 _NEVER: Final = "not eligible due to preemptionPolicy=Never."
 _TERMINATING: Final = "not eligible due to a terminating pod on the nominated node."
 _NO_VICTIMS: Final = "No preemption victims found for incoming pod"
@@ -44,28 +50,32 @@ class DefaultPreemption:
     """Proposes whom to evict, from the node where that hurts least.
 
     Args:
-        args: How many nodes are tried.
+        args: How many nodes are tried, and whether pods of other schedulers may be evicted.
+        schedulers: The names of the schedulers whose pods are not others'.
     """
 
     name = "DefaultPreemption"
+    knows_schedulers = True
     needs = frozenset((Resource.POD_DISRUPTION_BUDGET,))
 
-    def __init__(self, args: DefaultPreemptionArgs = DefaultPreemptionArgs()) -> None:  # noqa: B008 - frozen
+    def __init__(
+        self,
+        args: DefaultPreemptionArgs = DefaultPreemptionArgs(),  # noqa: B008 - frozen
+        schedulers: frozenset[str] = frozenset(),
+    ) -> None:
         self._args = args
+        self._among = None if args.preempt_foreign_pods else schedulers
 
     def post_filter(
         self, pod: Pod, nodes: NodeTable, diagnosis: Diagnosis, ask: FilterQuestion
-    ) -> Proposal | Refusal:
+    ) -> Generator[None, None, Proposal | Refusal]:
         """Look for the node where the least harm makes room."""
         if why := _ineligible(pod, nodes, diagnosis):
             return _refusal(why)
         rows = _in_order(pod, nodes, diagnosis)
-        dry_run = _DryRun(pod, nodes, ask)
+        dry_run = _DryRun(pod, nodes, ask, self._among)
         shortlist = _Shortlist(self._wanted(len(rows)))
-        for start in range(0, len(rows), shortlist.wanted):
-            found = dry_run.evict(rows[start : start + shortlist.wanted])
-            if shortlist.fill(found):
-                break
+        yield from _search(rows, dry_run, shortlist)
         if shortlist.candidates:
             return Proposal(least_harm(shortlist.candidates), shortlist.candidates)
         if dry_run.errors:
@@ -163,10 +173,31 @@ class _Row:
         self.violations += turn < self.protected
 
 
+def _search(rows: Rows, dry_run: "_DryRun", shortlist: _Shortlist) -> Generator[None, None, None]:
+    """Fill *shortlist* from *rows*, in order.
+
+    Which of them could be helped at all is asked first: where many are nominated, few can.
+    """
+    together = min(shortlist.wanted, _ROWS_AT_ONCE)
+    hopeful: list[_Row] = []
+    for start in range(0, len(rows), _ROWS_AT_ONCE):
+        hopeful += dry_run.helpable(rows[start : start + _ROWS_AT_ONCE])
+        yield
+        while len(hopeful) >= together:
+            found = yield from dry_run.evict(hopeful[:together])
+            if shortlist.fill(found):
+                return
+            del hopeful[:together]
+    shortlist.fill((yield from dry_run.evict(hopeful)))
+
+
 class _DryRun:
     """What evictions would do, on many nodes at once."""
 
-    def __init__(self, pod: Pod, nodes: NodeTable, ask: FilterQuestion) -> None:
+    def __init__(
+        self, pod: Pod, nodes: NodeTable, ask: FilterQuestion, among: frozenset[str] | None
+    ) -> None:
+        self._among = among
         self._pod = pod
         self._nodes = nodes
         self._ask = ask
@@ -174,9 +205,9 @@ class _DryRun:
         self._verdicts: list[Verdict] = []
         self.errors: list[str] = []
 
-    def evict(self, rows: Rows) -> list[Candidate]:
-        """Return which of *rows* could be candidates, with the fewest victims each, in order."""
-        lower = {row: _lower(self._nodes, row, self._pod) for row in rows.tolist()}
+    def helpable(self, rows: Rows) -> list[_Row]:
+        """Return those of *rows* that could take the pod if everybody less important went."""
+        lower = {row: self._lower(row) for row in rows.tolist()}
         tried = np.array([row for row, pods in lower.items() if pods], dtype=np.intp)
         self._note_hopeless([row for row, pods in lower.items() if not pods])
         if not len(tried):
@@ -185,11 +216,18 @@ class _DryRun:
         emptied = self._nodes.select(tried).each(removing=removing)
         judged = self._ask(self._pod, emptied)
         self._note(judged, tried)
-        if not judged.feasible.all():
-            emptied, tried = emptied.select(judged.feasible), tried[judged.feasible]
-        found = [self._arrange(row, lower[row]) for row in tried.tolist()]
-        self._give_back(emptied, found)
-        return list(self._candidates(found))
+        return [self._arrange(row, lower[row]) for row in tried[judged.feasible].tolist()]
+
+    def evict(self, tried: Sequence[_Row]) -> Generator[None, None, list[Candidate]]:
+        """Return what has to be done on each of the rows, in order: the fewest victims there."""
+        chosen = np.array([each.row for each in tried], dtype=np.intp)
+        removing = {index: each.pods for index, each in enumerate(tried)}
+        yield from self._give_back(self._nodes.select(chosen).each(removing=removing), tried)
+        return list(self._candidates(tried))
+
+    def _lower(self, row: int) -> list[Pod]:
+        pods, among = _lower(self._nodes, row, self._pod), self._among
+        return [pod for pod in pods if among is None or pod.spec.scheduler_name in among]
 
     @property
     def message(self) -> str:
@@ -210,13 +248,16 @@ class _DryRun:
     def _note(self, judged: Filtered, tried: Rows) -> None:
         size = len(self._nodes)
         self._verdicts += (verdict.among(tried, size) for verdict in judged.verdicts)
-        self.errors += (failure.text for _, failure in judged.failures)
+        self.errors += (
+            f'running "{plugin}" filter plugin: {failure.text}'
+            for plugin, failure in judged.failures
+        )
 
     def _arrange(self, row: int, pods: list[Pod]) -> _Row:
         protected, free = self._budgets.split(sorted(pods, key=by_importance))
         return _Row(row, (*protected, *free), len(protected))
 
-    def _give_back(self, world: NodeTable, tried: Sequence[_Row]) -> None:
+    def _give_back(self, world: NodeTable, tried: Sequence[_Row]) -> Generator[None, None, None]:
         """Give back as many pods as can stay: those a budget protects first, then the others."""
         rows = list(tried)
         for turn in range(max((len(each.pods) for each in tried), default=0)):
@@ -235,6 +276,7 @@ class _DryRun:
             for index in offers.keys() - staying.keys():
                 rows[index].evict(turn)
             world = fuller if len(staying) == len(offers) else world.each(adding=staying)
+            yield
 
     def _candidates(self, found: Sequence[_Row]) -> Iterator[Candidate]:
         for each in found:
@@ -254,7 +296,8 @@ def _lower(nodes: NodeTable, row: int, pod: Pod) -> list[Pod]:
 
 
 def _is_mirror(pod: Pod) -> bool:
-    return any(owner.kind == "Node" for owner in pod.metadata.owner_references)
+    owners = pod.metadata.owner_references
+    return bool(owners) and any(owner.kind == "Node" for owner in owners)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from typing import Final
 from scheduler.config.plugin_args import DynamicResourcesArgs
 from scheduler.framework.diagnosis import Diagnosis
 from scheduler.framework.plugin import FilterQuestion
-from scheduler.framework.rejection import Refusal
+from scheduler.framework.rejection import Refusal, Skip
 from scheduler.model.pod import Pod
 from scheduler.snapshot.node_table import NodeTable
 
@@ -28,6 +28,10 @@ class DynamicResources:
     def __init__(self, args: DynamicResourcesArgs | None = None) -> None:
         """Take upstream's arguments, which time what is not done here."""
 
+    def pre_filter(self, pod: Pod, nodes: NodeTable) -> Skip:  # noqa: ARG002
+        """Say nothing; what counts is whether the plugin is asked at all."""
+        return Skip()
+
     def post_filter(
         self,
         pod: Pod,  # noqa: ARG002 - pods with claims never come this far
@@ -37,9 +41,9 @@ class DynamicResources:
     ) -> Refusal:
         """Say that there is nothing to give up for *pod*.
 
-        Where an earlier plugin refused every node before filters were asked, upstream's plugin
-        misses what it would have prepared, fails with that text, and preemption is not tried.
+        Where an earlier plugin refused every node before this one was asked, upstream's misses
+        what it would have prepared, fails with that text, and preemption is not tried.
         """
-        if diagnosis.pre_filter and not diagnosis.preemption_may_help.any():
+        if self.name in diagnosis.unasked:
             return Refusal(NOT_FOUND, stop=True)
         return Refusal(NOTHING_TO_DEALLOCATE)

@@ -31,7 +31,8 @@ from scheduler.model.fact import Resource
 from scheduler.model.node import Node
 from scheduler.model.pod import Pod
 from scheduler.model.selectors import NOTHING
-from scheduler.snapshot.node_table import NO_DOMAIN, Counted, DomainSums, NodeTable
+from scheduler.snapshot.domains import NO_DOMAIN, DomainSums
+from scheduler.snapshot.node_table import Counted, NodeTable
 from scheduler.snapshot.objects import ClusterObjects
 from scheduler.snapshot.pod_groups import PodSet
 

@@ -118,9 +118,9 @@ class NodeResourcesFit:
 def _rate_least(requested: Int64s, allocatable: Int64s) -> Scores:
     """Return the share that is left free; 0 where more is requested than there is."""
     free = allocatable - requested
+    np.maximum(free, 0, out=free)  # first: what is requested may be near the end of int64
     free *= MAX_NODE_SCORE
     free //= allocatable
-    np.maximum(free, 0, out=free)
     return free
 
 

@@ -48,6 +48,10 @@ class ActiveQueue:
         """Take a pod out; tell whether it was there."""
         return self._pods.discard(uid)
 
+    def reorder(self) -> None:
+        """Put everybody where the order, which has changed, wants them."""
+        self._pods.reorder(self._order)
+
     def first(self) -> QueuedPod | None:
         """Return the pod that goes next."""
         head = self._pods.first()

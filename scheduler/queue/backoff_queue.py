@@ -7,7 +7,7 @@ are not fetched early when nothing else is ready, since trying harder does not m
 
 from collections.abc import Iterator
 from math import floor, inf
-from typing import Final
+from typing import Any, Final
 
 from scheduler.model.meta import PodUid
 from scheduler.queue.active_queue import Order
@@ -48,11 +48,20 @@ class BackoffQueue:
     def add(self, queued: QueuedPod) -> None:
         """Put *queued* in, or move it to where it belongs now."""
         heap = self._failed if queued.failed else self._rejected
-        heap.put(queued, (self.expiry(queued), self._order(queued)))
+        heap.put(queued, self._key(queued))
 
     def remove(self, uid: PodUid) -> bool:
         """Take a pod out; tell whether it was there."""
         return self._rejected.discard(uid) or self._failed.discard(uid)
+
+    def reorder(self) -> None:
+        """Put everybody where the order, which has changed, wants them."""
+        self._rejected.reorder(self._key)
+        self._failed.reorder(self._key)
+
+    def adjust(self, initial_seconds: float, maximum_seconds: float) -> None:
+        """Let pods that fail from now on wait for other times."""
+        self._initial, self._maximum = initial_seconds, maximum_seconds
 
     def first_to_fetch_early(self) -> QueuedPod | None:
         """Return the pod that may go next although it should wait; never one that met an error."""
@@ -87,6 +96,9 @@ class BackoffQueue:
                 return _NEVER_BEGAN
             queued.backoff_expiry = _window(queued.timestamp + self.wait_seconds(count))
         return queued.backoff_expiry
+
+    def _key(self, queued: QueuedPod) -> tuple[float, Any]:
+        return self.expiry(queued), self._order(queued)
 
     def wait_seconds(self, failures: int) -> float:
         """Return how long a pod waits after *failures*: doubled each time, up to a maximum."""

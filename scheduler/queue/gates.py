@@ -19,13 +19,19 @@ class Gates:
 
     def closed_for(self, queued: QueuedPod) -> bool:
         """Tell whether *queued* must wait outside, and note on it who says so."""
-        rules = self._rules.get(queued.pod.spec.scheduler_name)
-        for plugin in _in_turn(rules, queued.gated_by) if rules else ():
+        profile = queued.pod.spec.scheduler_name
+        rules = self._rules.get(profile)
+        if rules and self._observer.pre_enqueue(profile, lambda: self._is_closed(rules, queued)):
+            return True
+        queued.gated_by = queued.gate_reason = ""
+        return False
+
+    def _is_closed(self, rules: ProfileRules, queued: QueuedPod) -> bool:
+        for plugin in _in_turn(rules, queued.gated_by):
             gate = _ask(plugin, queued.pod)
             if gate is not None:
                 self._note(queued, plugin.name, gate)
                 return True
-        queued.gated_by = queued.gate_reason = ""
         return False
 
     def _note(self, queued: QueuedPod, plugin: str, gate: Gate) -> None:

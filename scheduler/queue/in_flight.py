@@ -7,10 +7,14 @@ changed since is replayed to it before it is parked; what had changed before was
 from collections import Counter, deque
 from collections.abc import Iterator
 from itertools import islice
+from typing import Final
 
 from scheduler.framework.cluster_event import Change
 from scheduler.model.meta import PodUid
 from scheduler.queue.queued_pod import QueuedPod
+
+LOG_MAXIMUM: Final = 10_000
+"""How many changes are kept: a permit plugin may hold a pod in flight for a quarter of an hour."""
 
 
 class InFlight:
@@ -18,6 +22,8 @@ class InFlight:
 
     Every change has a number. A pod remembers the number of the first change after its pop, and the
     log begins with the first change after the oldest pop: it is empty whenever nobody is in flight.
+    Each change holds the objects that it is about, so the log is bounded: of a pod that was popped
+    before what it still holds, nobody knows any more what has changed since.
     """
 
     def __init__(self) -> None:
@@ -55,11 +61,19 @@ class InFlight:
         """Keep *change* for the pods in flight, if there are any."""
         if self._pods:
             self._log.append(change)
+            if len(self._log) > LOG_MAXIMUM:
+                self._log.popleft()
+                self._first += 1
 
     def since_pop(self, uid: PodUid) -> Iterator[Change] | None:
-        """Return what has changed since a pod was popped; None where it is not in flight."""
+        """Return what has changed since a pod was popped.
+
+        None where it is not in flight, or where that is not known in full.
+        """
         entry = self._pods.get(uid)
-        return islice(self._log, entry[0] - self._first, None) if entry else None
+        if entry is None or entry[0] < self._first:
+            return None
+        return islice(self._log, entry[0] - self._first, None)
 
     def remove(self, uid: PodUid) -> bool:
         """Note that a pod has been decided; tell whether it was being decided."""
@@ -78,4 +92,4 @@ class InFlight:
         oldest = next(iter(self._pods.values()))[0] if self._pods else end
         for _ in range(oldest - self._first):
             self._log.popleft()
-        self._first = oldest
+        self._first = max(self._first, oldest)

@@ -1,7 +1,9 @@
 """How the queue is measured without knowing who measures."""
 
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeVar
+
+R = TypeVar("R")
 
 
 class QueueObserver(Protocol):
@@ -12,6 +14,10 @@ class QueueObserver(Protocol):
 
     def unschedulable_delta(self, plugin: str, profile: str, delta: int) -> None:
         """One pod more or less waits because *plugin* of *profile* turned it away."""
+
+    def pre_enqueue(self, profile: str, ask: Callable[[], R]) -> R:
+        """Enclose the question to the gates of *profile* whether a pod may enter."""
+        ...
 
     def hint(self, plugin: str, event: str, ask: Callable[[], str]) -> str:
         """Enclose a question to *plugin*: whether *event* helps.
@@ -29,6 +35,10 @@ class Silent:
 
     def unschedulable_delta(self, plugin: str, profile: str, delta: int) -> None:
         """Pass over it."""
+
+    def pre_enqueue(self, profile: str, ask: Callable[[], R]) -> R:  # noqa: ARG002
+        """Ask, and no more."""
+        return ask()
 
     def hint(self, plugin: str, event: str, ask: Callable[[], str]) -> str:  # noqa: ARG002
         """Ask, and no more."""

@@ -1,6 +1,6 @@
 """A heap of pods from which any pod can be taken."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from heapq import heapify, heappop, heappush
 from itertools import count
 from typing import Any, Final
@@ -45,6 +45,11 @@ class PodHeap:
         found = self._tickets.pop(uid, None) is not None
         self._compact()
         return found
+
+    def reorder(self, key: Callable[[QueuedPod], Any]) -> None:
+        """Give every pod another key: keys of two kinds never meet, which might not compare."""
+        self._entries = [(key(e[2]), e[1], e[2]) for e in self._entries if self._valid(e)]
+        heapify(self._entries)
 
     def first(self) -> tuple[Any, QueuedPod] | None:
         """Return the smallest key and its pod."""

@@ -4,12 +4,14 @@ Source: ``pkg/scheduler/backend/queue/scheduling_queue.go``. There each queue ha
 one loop is the only caller, so nothing needs one.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import count
+from itertools import count, islice
 from typing import Final, Protocol
 
 from scheduler.framework.cluster_event import (
+    ASSIGNED_POD_DELETE,
     BACKOFF_COMPLETE,
     FORCE_ACTIVATE,
     POP_FROM_BACKOFF_QUEUE,
@@ -24,6 +26,7 @@ from scheduler.model.meta import PodUid
 from scheduler.model.pod import Pod
 from scheduler.queue.active_queue import ActiveQueue, Order, SortKey
 from scheduler.queue.backoff_queue import BackoffQueue
+from scheduler.queue.foreign_nominations import ForeignNominations
 from scheduler.queue.gates import Gates
 from scheduler.queue.hints import Hints, ProfileRules, Verdict
 from scheduler.queue.in_flight import InFlight
@@ -34,12 +37,15 @@ from scheduler.queue.queued_pod import Occasion, QueuedPod
 from scheduler.queue.unschedulable_pods import UnschedulablePods
 
 TIMEOUT_CHECK_SECONDS: Final = 30.0
+PODS_AT_ONCE: Final = 512
+"""How many pods one call moves, where a single change can wake thousands: some milliseconds."""
 _ADD_LABEL: Final = UNSCHEDULABLE_POD_ADD.label
 _UPDATE_LABEL: Final = UNSCHEDULABLE_POD_UPDATE.label
 _RELOAD_LABEL: Final = "RulesReplaced"
 _DELETED: Final = Occasion(Cause.DELETED)
 _DONE: Final = Occasion(Cause.DONE)
 _READY: Final = frozenset({Place.ACTIVE, Place.BACKOFF})
+_WAITING: Final = frozenset({Place.UNSCHEDULABLE, Place.GATED})
 
 
 @dataclass(frozen=True)
@@ -54,6 +60,9 @@ class QueueSettings:
 
     unschedulable_seconds: float = 300.0
     """How long a pod waits for a change before it is tried again without one."""
+
+    foreign_nomination_seconds: float = 600.0
+    """How long a nomination of another scheduler's pod counts; 0 means never."""
 
 
 class _Store(Protocol):
@@ -86,6 +95,7 @@ class SchedulingQueue:
         observer: QueueObserver = SILENT,
     ) -> None:
         self.nominator = Nominator()
+        self.others = ForeignNominations(self.nominator, settings.foreign_nomination_seconds)
         self._settings = settings
         self._observer = observer
         self._hints, self._gates = Hints(rules, observer), Gates(rules, observer)
@@ -100,6 +110,9 @@ class SchedulingQueue:
         self._unschedulable = UnschedulablePods(_rejectors)
         self._gated = UnschedulablePods(lambda queued: (queued.gated_by,))
         self._in_flight = InFlight()
+        self._unshown: deque[tuple[QueuedPod, Change, Occasion]] = deque()
+        self._reloaded: deque[QueuedPod] = deque()
+        self._reloading = Occasion(Cause.RELOADED)
         self._stores: dict[Place, _Store] = {
             Place.ACTIVE: self._active,
             Place.BACKOFF: self._backoff,
@@ -163,6 +176,8 @@ class SchedulingQueue:
 
         Where nothing is ready, a pod that should wait longer goes early.
         """
+        while self.catch_up():
+            pass
         queued = self._active.first()
         if queued is None:
             queued = self._backoff.first_to_fetch_early()
@@ -215,16 +230,46 @@ class SchedulingQueue:
     def note(
         self, change: Change, now: float, *, only: Callable[[Pod], bool] | None = None
     ) -> None:
-        """Requeue the pods which *change* could help, of those that *only* picks."""
+        """Requeue the pods which *change* could help, of those that *only* picks.
+
+        Where these are many, some are left for ``catch_up``.
+        """
         match = self._hints.match(change.event)
         if not match.rejectors and not change.event.wildcard:
             return
+        self._in_flight.record(change)
         if candidates := self._candidates(change):
             occasion = Occasion(Cause.CHANGED, change.event.label, now)
-            for queued in candidates:
-                if only is None or only(queued.pod):
-                    self._reconsider(queued, change, occasion)
-        self._in_flight.record(change)
+            self._unshown.extend(
+                (queued, change, occasion)
+                for queued in candidates
+                if only is None or only(queued.pod)
+            )
+            self.catch_up()
+
+    def catch_up(self) -> bool:
+        """Go on with new rules and changes, a few pods at a time; tell whether more are left.
+
+        Nothing is popped before all is done. What moves a pod by another way meanwhile is newer
+        than the change, and stands.
+        """
+        for _ in range(min(len(self._reloaded), PODS_AT_ONCE)):
+            self._reload(self._reloaded.popleft(), self._reloading)
+        if self._reloaded:
+            return True
+        for _ in range(min(len(self._unshown), PODS_AT_ONCE)):
+            queued, change, occasion = self._unshown.popleft()
+            if queued.place in _WAITING:
+                self._reconsider(queued, change, occasion)
+        return bool(self._unshown)
+
+    def note_given_up(self, nominee: Pod, now: float) -> None:
+        """Requeue who could use the room that was kept for *nominee*: nobody more important."""
+        self.note(
+            Change(ASSIGNED_POD_DELETE, nominee, None),
+            now,
+            only=lambda pod: pod.priority <= nominee.priority,
+        )
 
     def activate(self, uids: Iterable[PodUid], now: float) -> None:
         """Make pods ready, their backoff cut short; gates still count."""
@@ -236,12 +281,14 @@ class SchedulingQueue:
                 self._to_active(queued, occasion)
 
     def flush(self, now: float) -> None:
-        """Make ready what has waited long enough."""
+        """Make ready what has waited long enough; of many a part, and ``next_flush`` is now."""
         occasion = Occasion(Cause.BACKED_OFF, BACKOFF_COMPLETE, now)
-        while queued := self._backoff.first_completed(now):
+        for _ in range(PODS_AT_ONCE):
+            queued = self._backoff.first_completed(now)
+            if queued is None:
+                break
             self._to_active(queued, occasion)
         if self._next_timeout_check is None or now >= self._next_timeout_check:
-            self._next_timeout_check = now + TIMEOUT_CHECK_SECONDS
             self._flush_unschedulable(now)
 
     def next_flush(self, now: float) -> float | None:
@@ -252,19 +299,30 @@ class SchedulingQueue:
         return min((due for due in dues if due is not None), default=None)
 
     def replace_rules(
-        self, rules: Mapping[str, ProfileRules], now: float, *, sort_key: SortKey | None = None
+        self,
+        rules: Mapping[str, ProfileRules],
+        now: float,
+        *,
+        sort_key: SortKey | None = None,
+        settings: QueueSettings | None = None,
     ) -> None:
-        """Go on with other plugins: gates are asked again, rejections get another chance."""
+        """Go on with other plugins: gates are asked again, rejections get another chance.
+
+        *settings* count for pods that fail from now on. Where many wait, some are left for
+        ``catch_up``.
+        """
+        self._unshown.clear()
         self._hints, self._gates = Hints(rules, self._observer), Gates(rules, self._observer)
-        self._order.sort_key = sort_key or self._order.sort_key
-        occasion = Occasion(Cause.RELOADED, _RELOAD_LABEL, now)
-        for queued in self:
-            if queued.place is not Place.ACTIVE and queued.place is not Place.BACKOFF:
-                self._requeue(queued, Verdict.AFTER_BACKOFF, occasion)
-            elif self._gates.closed_for(queued):
-                self._move(queued, Place.GATED, occasion)
-            else:
-                self._stores[queued.place].add(queued)
+        if settings is not None:
+            self._settings = settings
+            self._backoff.adjust(settings.initial_backoff_seconds, settings.maximum_backoff_seconds)
+        if sort_key is not None:
+            self._order.sort_key = sort_key
+            self._active.reorder()
+            self._backoff.reorder()
+        self._reloading = Occasion(Cause.RELOADED, _RELOAD_LABEL, now)
+        self._reloaded = deque(self._pods.values())
+        self.catch_up()
 
     # Looking.
 
@@ -346,9 +404,21 @@ class SchedulingQueue:
             return False
         return self._requeue(queued, verdict, occasion) in _READY
 
+    def _reload(self, queued: QueuedPod, occasion: Occasion) -> None:
+        """Ask the new gates about *queued*, and give it another chance where it was rejected."""
+        if self._pods.get(queued.pod.uid) is not queued:
+            return
+        if queued.place not in _READY:
+            self._requeue(queued, Verdict.AFTER_BACKOFF, occasion)
+        elif self._gates.closed_for(queued):
+            self._move(queued, Place.GATED, occasion)
+
     def _flush_unschedulable(self, now: float) -> None:
         limit = now - self._settings.unschedulable_seconds
-        overdue = [queued for queued in self._unschedulable if queued.timestamp < limit]
+        waiting = (queued for queued in self._unschedulable if queued.timestamp < limit)
+        overdue = list(islice(waiting, PODS_AT_ONCE))
+        if len(overdue) < PODS_AT_ONCE:
+            self._next_timeout_check = now + TIMEOUT_CHECK_SECONDS
         occasion = Occasion(Cause.TIMED_OUT, UNSCHEDULABLE_TIMEOUT.label, now)
         for queued in overdue:
             # Upstream marks gated pods too, although the flush does not move them.

@@ -10,7 +10,7 @@ therefore filed by what a pod must bring for them to be about it: its namespace,
 labels. A pod looks only under what it brings.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import product
 
@@ -68,10 +68,10 @@ class TermIndex:
             if term.about(pod.namespace, pod.labels, namespace_labels)
         ]
 
-    def move(self, source: int, target: int) -> None:
-        """Carry what *source* counts over to *target*."""
-        for carriers in self._carriers.values():
-            carriers.tally.move(source, target)
+    def move(self, source: int, target: int, terms: Iterable[Term]) -> None:
+        """Carry what *source* counts, whose pods carry *terms*, over to *target*."""
+        for term in terms:
+            self._carriers[term].tally.move(source, target)
 
     def _forget(self, term: Term) -> None:
         del self._carriers[term]

@@ -12,6 +12,7 @@ from scheduler.model.pod import HostPort, Pod
 from scheduler.model.resources import CPU, MEMORY
 from scheduler.model.taints import Taint
 from scheduler.snapshot.affinity_terms import TermIndex
+from scheduler.snapshot.disks import DisksInUse
 from scheduler.snapshot.labels import LabelIndex
 from scheduler.snapshot.objects import ClusterObjects
 from scheduler.snapshot.pod_groups import PodGroups
@@ -85,6 +86,7 @@ class ClusterColumns:
         self._ports: dict[tuple[str, int], dict[str, Tally]] = {}
         self._images: dict[str, _Image] = {}
         self._features: dict[str, Tally] = {}
+        self.disks = DisksInUse()
         self.volumes = VolumeUse(self.objects, self.names, self.rows, self.pods)
 
     def __len__(self) -> int:
@@ -228,6 +230,7 @@ class ClusterColumns:
         if pod.spec.affinity is not None:
             for term in pod.affinity_terms:
                 self.terms[term.bond].add(row, term, sign)
+        self.disks.add_pod(row, pod, sign)
         self.volumes.add_pod(row, pod, sign)
 
     def _account_port(self, row: int, port: HostPort, sign: int) -> None:
@@ -259,9 +262,15 @@ class ClusterColumns:
         self.rows[node.name] = target
         for tally in self._tallies():
             tally.move(source, target)
-        self.groups.move(source, target)
-        for terms in self.terms.values():
-            terms.move(source, target)
+        for name in _images_of(node):
+            self._images[name].nodes.move(source, target)
+        pods = self.pods[target].values()
+        self.groups.move(source, target, pods)
+        self.disks.move(source, target, pods)
+        for bond, index in self.terms.items():
+            index.move(
+                source, target, {term for pod in pods for term in pod.affinity_terms.of(bond)}
+            )
         self.volumes.move(source, target)
         self.taints.ids[target] = self.taints.ids[source]
         self.labels.set(target, node)
@@ -269,13 +278,13 @@ class ClusterColumns:
             self.closed[target] = self.closed.pop(source)
 
     def _tallies(self) -> Iterable[Tally]:
+        """Yield what is few; of images, groups and terms only those on a row are looked up."""
         yield from self.allocatable.values()
         yield from self.requested.values()
         yield from self.nonzero_requested.values()
         yield self.pod_counts
         yield self.unschedulable
         yield from (tally for addresses in self._ports.values() for tally in addresses.values())
-        yield from (image.nodes for image in self._images.values())
         yield from self._features.values()
 
 

@@ -84,9 +84,10 @@ class LabelIndex:
         self._masks.clear()
 
     def _build(self, key: str) -> LabelColumn:
-        column = LabelColumn(np.full(len(self._nodes), ABSENT, dtype=np.int32))
-        for row, node in enumerate(self._nodes):
-            column.ids[row] = column.number(node.metadata.labels.get(key))
+        values = [node.metadata.labels.get(key) for node in self._nodes]
+        column = LabelColumn(np.full(len(values), ABSENT, dtype=np.int32))
+        if values.count(None) < len(values):
+            column.ids[:] = [column.number(value) for value in values]
         return column
 
     def _evaluate(self, requirement: Requirement, rows: int) -> NDArray[np.bool_]:
@@ -100,7 +101,10 @@ class LabelIndex:
                 return np.equal(ids, ABSENT)
             case "In" | "NotIn":
                 wanted = [column.numbers[v] for v in requirement.values if v in column.numbers]
-                found = np.isin(ids, np.array(wanted, dtype=np.int32))
+                if len(wanted) == 1:
+                    found = np.equal(ids, wanted[0])
+                else:
+                    found = np.isin(ids, np.array(wanted, dtype=np.int32))
                 return ~found if requirement.operator == NOT_IN else found
             case _:
                 answers = [requirement.accepts(value) for value in column.numbers]

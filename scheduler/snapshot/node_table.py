@@ -1,8 +1,7 @@
 """The NodeTable: all nodes at one instant, one row each, as plugins see them."""
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final, TypeVar
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,11 +15,19 @@ from scheduler.model.resources import PODS
 from scheduler.model.selectors import IN, Requirement
 from scheduler.model.taints import DO_NOT_SCHEDULE, Taint, Toleration, first_untolerated
 from scheduler.snapshot.columns import ClusterColumns
-from scheduler.snapshot.labels import ABSENT
+from scheduler.snapshot.disks import DiskUse, disks_of
+from scheduler.snapshot.domains import (
+    NO_DOMAIN,
+    DomainCounts,
+    Domains,
+    DomainSums,
+    slots_of,
+    sums_of,
+)
 from scheduler.snapshot.objects import ClusterObjects
 from scheduler.snapshot.pod_groups import PodSet
 from scheduler.snapshot.tally import Tally
-from scheduler.snapshot.volume_use import DiskUse, RowVolumes, Untold, disks_of
+from scheduler.snapshot.volume_use import RowVolumes, Untold
 from scheduler.snapshot.what_if import NO_CHANGES, Changes
 
 Mask = NDArray[np.bool_]
@@ -29,48 +36,13 @@ Rows = NDArray[np.intp]
 
 T = TypeVar("T", np.int64, np.int32, np.uint64, np.bool_)
 
-NO_DOMAIN: Final = ABSENT
 # What a what-if adds up, by pod: see `Changes.sums`.
 _PODS, _REQUESTED, _NONZERO = "pods", "requested", "nonzero requested"
 _PORTS, _CLAIM = "ports", "claim"
-_FAR: Final = np.iinfo(np.int64).max
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class DomainCounts:
-    """Pods counted by topology domain, as each row's world has them.
-
-    Args:
-        domain: The number of each row's domain; NO_DOMAIN where the node lacks the key.
-        here: The count in the row's own domain; 0 where it has none or its domain was not
-            registered.
-        least: The smallest count over all registered domains; 0 where there are none.
-        total: The count over all registered domains.
-        registered: How many domains at least one included node stands in.
-    """
-
-    domain: NDArray[np.int32]
-    here: Int64s
-    least: Int64s
-    total: Int64s
-    registered: int
 
 
 Counted = PodSet | Term
 """Pods that are counted: those that match, or those that carry an affinity term."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class DomainSums:
-    """Pods counted and weighed by topology domain, as each row's world has them.
-
-    Args:
-        here: The sum in the row's own domain; 0 where it has none.
-        total: The sum over all domains.
-    """
-
-    here: Int64s
-    total: Int64s
 
 
 class NodeTable:
@@ -144,6 +116,14 @@ class NodeTable:
         found = (self._rows == row).nonzero()[0]
         return int(found[0]) if len(found) else None
 
+    def rows_of(self, names: Collection[str]) -> Iterator[tuple[str, int]]:
+        """Yield those of *names* that are in this view, each with its row."""
+        self._check()
+        if self._rows is None:
+            rows = self._columns.rows
+            return ((name, rows[name]) for name in names if name in rows)
+        return ((name, row) for row, name in enumerate(self.names) if name in names)
+
     def named(self, names: Iterable[str]) -> Mask:
         """Return which rows have one of *names*."""
         self._check()
@@ -151,6 +131,15 @@ class NodeTable:
         mask = np.zeros(len(self._columns), dtype=np.bool_)
         mask[list(rows)] = True
         return self._gather(mask)
+
+    def prepare(self, pod: Pod) -> Iterator[None]:
+        """Count in advance, with pauses, what would take long when it is first asked about *pod*.
+
+        Volumes are counted when a pod has some, and the first one may find all of them uncounted.
+        """
+        self._check()
+        if pod.storage:
+            yield from self._columns.volumes.count_by_rows()
 
     # Single rows, for what is decided about one node.
 
@@ -301,18 +290,14 @@ class NodeTable:
         """
         self._check()
         ids = self._columns.labels.column(key).ids[: self._whole]
-        # Domains are summed in slots: the first is for nodes that do not count.
-        slots = np.where(included, ids, NO_DOMAIN).astype(np.intp) + 1
-        counts, present = _sum_by_slot(
-            slots,
-            self._columns.groups.column(pods, self._whole).dense(self._whole),
-            self.domain_numbers(key) + 1,
-        )
+        slots = slots_of(np.where(included, ids, NO_DOMAIN))
+        column = self._columns.groups.column(pods, self._whole).dense(self._whole)
+        domains = Domains.counting(slots, column, self.domain_numbers(key) + 1)
         own = self._gather(ids)
         if not self._changes:
-            return _in_one_world(own, counts, present)
+            return domains.seen_from(own)
         delta = np.where(self._gather(slots) > 0, self._changes.sums(pods, _worth(pods)), 0)
-        return _in_own_worlds(own, counts, present, delta)
+        return domains.seen_from_worlds(own, delta)
 
     def sum_domains(self, key: str, counted: Iterable[tuple[Counted, int]]) -> DomainSums:
         """Count pods by the domains of the label *key*, each kind with a weight of its own.
@@ -322,11 +307,9 @@ class NodeTable:
         self._check()
         ids = self._columns.labels.column(key).ids[: self._whole]
         parts = tuple(counted)
-        # As above, the first slot is for nodes that do not count; sums in float64 are exact.
-        sums = np.bincount(_slots_of(ids), self._weighed(parts), minlength=1).astype(np.int64)
-        sums[0] = 0
+        sums = sums_of(ids, self._weighed(parts))
         own = self._gather(ids)
-        here, total = sums.take(_slots_of(own)), np.full(len(own), int(sums.sum()))
+        here, total = sums.take(slots_of(own)), np.full(len(own), int(sums.sum()))
         if not self._changes:
             return DomainSums(here, total)
         delta = np.zeros(len(own), dtype=np.int64)
@@ -359,7 +342,7 @@ class NodeTable:
         self._check()
         taken = np.zeros(self._whole, dtype=np.bool_)
         for use in wanted:
-            for other, tally in self._columns.volumes.uses_of(use.disk).items():
+            for other, tally in self._columns.disks.uses_of(use.disk).items():
                 if use.conflicts(other):
                     taken |= tally.where(self._whole)
         return self._corrected(self._gather(taken), lambda row: self._takes_disk(row, wanted))
@@ -549,51 +532,3 @@ def _worth(counted: Counted) -> Callable[[Pod], int]:
 
 def _mounts(pod: Pod, claim: str) -> int:
     return sum(each.key == claim for each in pod.claims if not each.generated)
-
-
-def _sum_by_slot(slots: Rows, counts: Int64s, size: int) -> tuple[Int64s, Mask]:
-    """Sum *counts* by slot, and tell which slots are there at all; the first never counts."""
-    # bincount sums in float64, which is exact for anything a cluster can hold.
-    sums = np.bincount(slots, weights=counts, minlength=size).astype(np.int64)
-    present = np.bincount(slots, minlength=size) > 0
-    sums[0], present[0] = 0, False
-    return sums, present
-
-
-def _in_one_world(own: NDArray[np.int32], counts: Int64s, present: Mask) -> DomainCounts:
-    """Give every row the counts of its own domain, and the same least and total."""
-    registered = int(present.sum())
-    least = int(counts.min(where=present, initial=_FAR)) if registered else 0
-    return DomainCounts(
-        own,
-        counts.take(_slots_of(own)),
-        np.full(len(own), least),
-        np.full(len(own), int(counts.sum())),
-        registered,
-    )
-
-
-def _in_own_worlds(
-    own: NDArray[np.int32], counts: Int64s, present: Mask, delta: Int64s
-) -> DomainCounts:
-    """Give every row the counts of its own domain and of the others, with the row's own change."""
-    registered = int(present.sum())
-    if not registered:
-        return _in_one_world(own, counts, present)
-    slots = _slots_of(own)
-    here = counts.take(slots) + delta
-    among = np.where(present, counts, _FAR)
-    emptiest = int(among.argmin())
-    least, among[emptiest] = int(among[emptiest]), _FAR
-    elsewhere = np.where(slots == emptiest, int(among.min()), least)
-    return DomainCounts(
-        own,
-        here,
-        np.where(present.take(slots), np.minimum(here, elsewhere), least),
-        int(counts.sum()) + delta,
-        registered,
-    )
-
-
-def _slots_of(own: NDArray[np.int32]) -> Rows:
-    return own.astype(np.intp) + 1

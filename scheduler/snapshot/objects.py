@@ -20,6 +20,7 @@ from scheduler.model.storage import (
     PersistentVolumeClaim,
     StorageClass,
 )
+from scheduler.model.trust import NODE_DISTRUST, Distrust
 
 _SELECTIONS_KEPT: Final = 256
 
@@ -169,6 +170,10 @@ class ClusterObjects:
     def _changed(self, resource: ResourceName) -> None:
         if resource == Resource.NAMESPACE:
             self._selected.clear()
+
+    def distrusts(self, owner: str) -> Collection[Distrust]:
+        """Return what pods of *owner*, as `owner_of` tells it, have against which nodes."""
+        return [x for x in self.within(NODE_DISTRUST, owner) if isinstance(x, Distrust)]
 
     # Volumes.
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from scheduler.model.resources import CPU, EPHEMERAL_STORAGE, MEMORY, Amounts, is_scalar
 from scheduler.snapshot.node_table import NodeTable
+from scheduler.snapshot.tally import COUNT_MAXIMUM
 
 Int64s = NDArray[np.int64]
 
@@ -58,4 +59,5 @@ def use_of(
         if with_defaults and resource in _WITH_DEFAULTS
         else nodes.requested(resource)
     )
-    return ResourceUse(nodes.allocatable(resource), requested, incoming)
+    # No node has this much, and the sum of both stays within int64.
+    return ResourceUse(nodes.allocatable(resource), requested, min(incoming, COUNT_MAXIMUM))

@@ -1,18 +1,18 @@
 """Which volumes are in use where, in columns.
 
-Claims are counted by row as pods come and go, as are disks that pods name themselves. Which
-*volumes* that makes, as their drivers count them, depends on claims, volumes and classes as well:
-a row whose pods, or whose claims, changed is counted again when somebody next asks.
+Claims are counted by row as pods come and go. Which *volumes* that makes, as their drivers count
+them, depends on claims, volumes and classes as well: a row whose pods, or whose claims, changed is
+counted again when somebody next asks.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple, TypeVar
+from typing import Final
 
 from scheduler.model.csi_migration import UniqueVolume, driver_for, volume_behind, volume_of
 from scheduler.model.fact import KubeObject, Resource, ResourceName
-from scheduler.model.pod import Pod, Volume
+from scheduler.model.pod import Pod
 from scheduler.model.storage import (
     CsiNode,
     PersistentVolume,
@@ -21,53 +21,11 @@ from scheduler.model.storage import (
     VolumeAttachment,
 )
 from scheduler.snapshot.objects import ClusterObjects
-from scheduler.snapshot.tally import Tally
+from scheduler.snapshot.tally import Tally, count_under
 from scheduler.snapshot.what_if import Change
-
-K = TypeVar("K")
 
 # No driver names a volume like that, so a volume yet to be made is none that exists.
 _TO_BE_MADE: Final = "\0to be made"
-
-
-class DiskUse(NamedTuple):
-    """A pod's use of a disk that it names itself.
-
-    Args:
-        disk: What makes the disk the same one.
-        shareable: Whether others may use it, as long as they only read as well.
-        monitors: Ceph's monitors: of two disks alike, only those with one in common are the same.
-    """
-
-    disk: tuple[str, ...]
-    shareable: bool
-    monitors: frozenset[str] | None = None
-
-    def conflicts(self, other: "DiskUse") -> bool:
-        """Tell whether both uses cannot be on one node."""
-        if self.disk != other.disk or (self.shareable and other.shareable):
-            return False
-        if self.monitors is None or other.monitors is None:
-            return True
-        return bool(self.monitors & other.monitors)
-
-
-def disks_of(pod: Pod) -> tuple[DiskUse, ...]:
-    """Return the disks that *pod* names itself and that cannot be shared freely."""
-    return tuple(_disks(pod.storage)) if pod.storage else ()
-
-
-def _disks(volumes: Iterable[Volume]) -> Iterator[DiskUse]:
-    for volume in volumes:
-        if (gce := volume.gce_persistent_disk) is not None:
-            yield DiskUse(("gce", gce.pd_name), gce.read_only)
-        if (aws := volume.aws_elastic_block_store) is not None:
-            yield DiskUse(("aws", aws.volume_id), shareable=False)
-        if (iscsi := volume.iscsi) is not None:
-            yield DiskUse(("iscsi", iscsi.iqn), iscsi.read_only)
-        if (rbd := volume.rbd) is not None:
-            disk = ("rbd", rbd.pool, rbd.image)
-            yield DiskUse(disk, rbd.read_only, frozenset(rbd.monitors))
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +60,7 @@ _NO_VOLUMES: Final = RowVolumes()
 
 
 class VolumeUse:
-    """Claims, disks and volumes in use, by row.
+    """Claims and volumes in use, by row.
 
     Args:
         objects: Where claims, volumes and classes are found.
@@ -124,7 +82,6 @@ class VolumeUse:
         self._pods = pods
         self._claims: dict[str, Tally] = {}
         self._generated: dict[str, Tally] = {}
-        self._disks: dict[tuple[str, ...], dict[DiskUse, Tally]] = {}
         self._claims_on: dict[str, set[str]] = {}
         self._attachments: dict[str, dict[str, VolumeAttachment]] = {}
         self._attached_to: dict[str, set[str]] = {}
@@ -142,10 +99,6 @@ class VolumeUse:
         """Return how many volumes of pods on nodes are the claim ``namespace/name``."""
         tally = self._claims.get(claim)
         return 0 if tally is None else tally.total
-
-    def uses_of(self, disk: tuple[str, ...]) -> Mapping[DiskUse, Tally]:
-        """Return who uses disks of one name, and where."""
-        return self._disks.get(disk, {})
 
     @property
     def problems(self) -> Mapping[int, str]:
@@ -201,6 +154,8 @@ class VolumeUse:
         if len(pod.claims) < len(pod.storage):
             found.update(map(volume_of, pod.storage))
         for wanted in pod.claims:
+            if not wanted.name:
+                return Untold("PersistentVolumeClaim had no name")
             claim = self._objects.claim(wanted.namespace, wanted.name)
             if claim is None:
                 if incoming:
@@ -216,9 +171,15 @@ class VolumeUse:
 
     def count(self) -> None:
         """Count again what changed since somebody last asked."""
-        for row in self._stale:
+        for _ in self.count_by_rows():
+            pass
+
+    def count_by_rows(self) -> Iterator[None]:
+        """Do as ``count`` does, with a pause after each row."""
+        while self._stale:
+            row = self._stale.pop()
             self._replace(row, self._volumes_on(row) if row < len(self._names) else RowVolumes())
-        self._stale.clear()
+            yield
 
     # What happens.
 
@@ -227,12 +188,7 @@ class VolumeUse:
         if not pod.storage:
             return
         for claim in pod.claims:
-            _add(self._generated if claim.generated else self._claims, claim.key, row, sign)
-        for use in disks_of(pod):
-            uses = self._disks.setdefault(use.disk, {})
-            _add(uses, use, row, sign)
-            if not uses:
-                del self._disks[use.disk]
+            count_under(self._generated if claim.generated else self._claims, claim.key, row, sign)
         self._stale.add(row)
 
     def add_node(self, row: int) -> None:
@@ -257,8 +213,6 @@ class VolumeUse:
         }
         for generated, key in moved:
             (self._generated if generated else self._claims)[key].move(source, target)
-        for use in {use for pod in self._pods[target].values() for use in disks_of(pod)}:
-            self._disks[use.disk][use].move(source, target)
         for tally in self._limits.values():
             tally.move(source, target)
         self._replace(source, RowVolumes())
@@ -383,9 +337,9 @@ class VolumeUse:
         if new.mounted or new.attached or new.problem:
             self._counted[row] = new
         for volume in old.mounted.keys() - new.mounted.keys():
-            _add(self._mounts, volume, row, -1)
+            count_under(self._mounts, volume, row, -1)
         for volume in new.mounted.keys() - old.mounted.keys():
-            _add(self._mounts, volume, row, 1)
+            count_under(self._mounts, volume, row, 1)
         before, after = old.all, new.all
         for driver, _ in before - after:
             self._in_use[driver].add(row, -1)
@@ -417,15 +371,6 @@ class VolumeUse:
 
 def _provisioner(item: KubeObject | None) -> str | None:
     return item.provisioner if isinstance(item, StorageClass) else None
-
-
-def _add(tallies: dict[K, Tally], key: K, row: int, sign: int) -> None:
-    tally = tallies.get(key)
-    if tally is None:
-        tally = tallies[key] = Tally()
-    tally.add(row, sign)
-    if sign < 0 and not tally:
-        del tallies[key]
 
 
 def claim_not_found(name: str) -> str:

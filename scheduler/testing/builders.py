@@ -11,6 +11,7 @@ is refused, since a test that sets it would prove nothing.
 """
 
 from collections.abc import Iterable, Mapping
+from functools import cache
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -243,11 +244,16 @@ def _image(name: str, size: int | str) -> Fragment:
 
 def _camel(fields: Fragment, kind: type[msgspec.Struct]) -> dict[str, Any]:
     """Return *fields* in Kubernetes' spelling, all of which *kind* must read."""
-    spelled = {field.name: field.encode_name for field in msgspec.structs.fields(kind)}
-    known = spelled | {name: name for name in spelled.values()}
+    known = _spellings(kind)
     if unknown := set(fields) - set(known):
         raise TypeError(f"{kind.__name__} reads no {', '.join(sorted(unknown))}")
     return {known[name]: value for name, value in fields.items()}
+
+
+@cache
+def _spellings(kind: type[msgspec.Struct]) -> Mapping[str, str]:
+    spelled = {field.name: field.encode_name for field in msgspec.structs.fields(kind)}
+    return spelled | {name: name for name in spelled.values()}
 
 
 def _decode(document: Fragment, kind: type[_T]) -> _T:

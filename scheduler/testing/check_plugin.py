@@ -20,6 +20,7 @@ import numpy as np
 
 from scheduler.framework.cluster_event import Change, Requeue
 from scheduler.framework.effects import Assume, Patch, PostBinding, WaitUntil
+from scheduler.framework.plugin import judges_worlds
 from scheduler.framework.rejection import (
     MAX_NODE_SCORE,
     Allow,
@@ -185,15 +186,37 @@ class _Examination:
         cluster = make_cluster(_FEW, self._interests, self._nodes)
         guest = make_pod("guest", requests="1 cpu, 2Gi", labels="app=web", host_ports=(8080,))
         table = cluster.table()
-        crowded = table.each(adding={row: [guest.on(name)] for row, name in enumerate(table.names)})
-        together = self._judgement(pod, crowded)
-        for row, name in enumerate(table.names):
-            alone = self._judgement(pod, cluster.also(guest, name).table())
+        coming = {row: [guest.on(name)] for row, name in enumerate(table.names)}
+        self._check_worlds(pod, cluster, "with a pod more", table.each(adding=coming), coming, {})
+        if not judges_worlds(self._plugin):
+            return  # the runner shows it one world after the other
+        there = {row: list(table.pods_on(row)) for row in range(len(table))}
+        empty = table.each(removing=there)
+        self._check_worlds(pod, cluster, "without its pods", empty, {}, there)
+        back = {row: pods[:1] for row, pods in there.items()}
+        gone = {row: pods[1:] for row, pods in there.items()}
+        given_back = empty.each(adding=back)
+        self._check_worlds(pod, cluster, "with one pod given back", given_back, {}, gone)
+
+    def _check_worlds(
+        self,
+        pod: Pod,
+        cluster: Cluster,
+        what: str,
+        worlds: NodeTable,
+        coming: Mapping[int, Sequence[Pod]],
+        gone: Mapping[int, Sequence[Pod]],
+    ) -> None:
+        """Hold each row of *worlds* against a cluster where only its node is *what* it says."""
+        together = self._judgement(pod, worlds)
+        for row, name in enumerate(worlds.names):
+            changed = cluster.changed(coming.get(row, ()), gone.get(row, ()))
+            alone = self._judgement(pod, changed.table())
             if together[row] != alone[row]:
                 self._fail(
-                    "every row must be its own world: in a what-if table with a pod added to each"
-                    f" node, filter says {_told(together[row])} about {name}; in a cluster where"
-                    f" only {name} has that pod, it says {_told(alone[row])} (pod {pod.name!r})"
+                    f"every row must be its own world: in a what-if table of nodes {what}, filter"
+                    f" says {_told(together[row])} about {name}; in a cluster where only that"
+                    f" changed, it says {_told(alone[row])} (pod {pod.name!r})"
                 )
 
     # Filtering.

@@ -47,9 +47,10 @@ class Cluster:
         order = np.random.default_rng(len(self.nodes)).permutation(len(self.nodes))
         return Cluster(tuple(self.nodes[row] for row in order), self.placed[::-1])
 
-    def also(self, pod: Pod, node: str) -> "Cluster":
-        """Return this cluster with *pod* on *node* as well."""
-        return Cluster(self.nodes, (*self.placed, pod.on(node)))
+    def changed(self, coming: Sequence[Pod], gone: Sequence[Pod]) -> "Cluster":
+        """Return this cluster without the pods *gone*, and with those *coming* on their nodes."""
+        left = {pod.uid for pod in self.placed} - {pod.uid for pod in gone}
+        return Cluster(self.nodes, (*(p for p in self.placed if p.uid in left), *coming))
 
 
 @dataclass(slots=True)

@@ -24,7 +24,7 @@ from scheduler.framework.registry import Registry
 from scheduler.kube import binding, pod_status
 from scheduler.kube.events import Event
 from scheduler.kube.requests import Requests
-from scheduler.loop.assembly import Core, build_core
+from scheduler.loop.assembly import Core, Setup
 from scheduler.loop.control_loop import LoopSettings
 from scheduler.loop.telemetry import Recorder, Telemetry
 from scheduler.model.fact import KubeObject, Resource
@@ -33,7 +33,8 @@ from scheduler.observe.metrics import Metrics
 from scheduler.plugins import IN_TREE
 from scheduler.plugins.priority_sort import PrioritySort
 from scheduler.queue.scheduling_queue import QueueSettings
-from scheduler.testing.simulated_api import Document, SimulatedApi, pod_path
+from scheduler.testing.documents import Document, pod_path
+from scheduler.testing.simulated_api import SimulatedApi
 from scheduler.user_plugins import foreign_plugins
 
 SCHEDULER_NAME: Final = "py-scheduler"
@@ -89,18 +90,20 @@ class Harness:
         self._telemetry.recorder = self.heard
         self._listed = listed
         self._settings = {
-            "profiles": {profile.scheduler_name: profile for profile in chosen},
-            "foreign": {profile.scheduler_name: foreign_plugins(profile) for profile in chosen},
-            "awaited": resources,
+            "setup": Setup(
+                {profile.scheduler_name: profile for profile in chosen},
+                {profile.scheduler_name: foreign_plugins(profile) for profile in chosen},
+                queue or QueueSettings(),
+                awaited=frozenset(resources),
+            ),
             "may_act": may_act,
-            "queue_settings": queue or QueueSettings(),
             "loop_settings": loop or LoopSettings(seed=seed),
         }
         self.core: Core
         self.running: asyncio.Task[None]
 
     async def __aenter__(self) -> Self:
-        self.core = build_core(
+        self.core = Core(
             requests=self._requests,
             binds=self._requests,
             pace=_no_limit,

@@ -1,35 +1,36 @@
 """An API server in memory: the requests we make, the facts we are told, and faults on demand.
 
 It keeps documents as the real one does, under their API paths, answers ``Requests`` in the same
-words (the parts that we read), and tells what changed the way reflectors do: through the same
-decoder, heartbeats left out, a pod that failed as the end of the pod it was. With a `Fault` answers
-are refused, delayed or lost. It knows no randomness: *weather* decides about faults, *latency* and
-*lag* about time.
+words (the parts that we read), and tells what changed. With a `Fault` answers are refused, delayed
+or lost. It knows no randomness: *weather* decides about faults, *latency* and *lag* about time.
 """
 
 import asyncio
 import contextlib
-import json
 import re
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any, Final
 
-import msgspec
-
 from scheduler.errors import ApiError, Conflict, NotFound, Rejected, Unreachable
-from scheduler.kube.decode import Decoder, Unreadable
-from scheduler.kube.reflector import equal
 from scheduler.kube.requests import STRATEGIC_MERGE_PATCH, Params
-from scheduler.kube.watched import WATCHED
-from scheduler.model.fact import Added, Deleted, Fact, KubeObject, Listed, Resource, Updated
-from scheduler.model.pod import Pod
-
-Document = dict[str, Any]
+from scheduler.model.fact import KubeObject, Resource
+from scheduler.testing.documents import (
+    Document,
+    decode,
+    document_of,
+    edited,
+    encode,
+    is_of,
+    merge,
+    merge_conditions,
+    path_of,
+    resource_of,
+)
+from scheduler.testing.told_watches import Deliver, ToldWatches
 
 NOW: Final = "2026-01-01T00:00:00Z"
-_ENDED: Final = frozenset({"Succeeded", "Failed"})
 _TOPOLOGY_LABELS: Final = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
 _POD_PATH: Final = re.compile(r"(?P<pod>/api/v1/namespaces/[^/]+/pods/[^/]+)/(?P<part>\w+)")
 
@@ -63,6 +64,9 @@ class Delay:
 
 Fault = Refuse | Lose | Delay
 
+Listener = Callable[[str, Document | None, Document | None], None]
+"""Hears of a change: the path, the old document and the new one."""
+
 
 @dataclass(frozen=True, slots=True)
 class Request:
@@ -76,7 +80,7 @@ class Request:
     @property
     def content(self) -> Any:
         """The body, decoded."""
-        return json.loads(self.body)
+        return decode(self.body)
 
 
 @dataclass(slots=True)
@@ -84,18 +88,6 @@ class _Planned:
     method: str
     path: re.Pattern[str]
     faults: deque[Fault]
-
-
-@dataclass(slots=True, eq=False)
-class _Watch:
-    """What one reflector has told. It is silent until it has listed, and while it is broken."""
-
-    resource: Resource
-    decoder: Decoder[Any]
-    told: dict[str, KubeObject] = field(default_factory=dict)
-    silent: bool = True
-    due: float = 0.0
-    unsent: deque[Fact] = field(default_factory=deque)
 
 
 def _fair(method: str, path: str) -> Fault | None:  # noqa: ARG001 - one of many weathers
@@ -119,27 +111,39 @@ class SimulatedApi:
 
     def __init__(
         self,
-        deliver: Callable[[Fact], None] = lambda _: None,
+        deliver: Deliver = lambda _: None,
         watching: Iterable[Resource] = (Resource.POD, Resource.FAILED_POD, Resource.NODE),
         *,
         latency: Callable[[], float] = _at_once,
         lag: Callable[[], float] = _at_once,
     ) -> None:
-        self.deliver = deliver
         self.latency = latency
-        self.lag = lag
         self.weather: Callable[[str, str], Fault | None] = _fair
         self.documents: dict[str, Document] = {}
+        self.version = 0
+        """Of the newest change."""
         self.requests: list[Request] = []
         self.bound: list[tuple[str, str]] = []
         """UID and node of every binding that took effect, in order."""
         self.grace_seconds: float | None = None
         """How long a bound pod takes to end; None for as long as its document says."""
         self._planned: list[_Planned] = []
-        self._version = 0
-        self._watches = {
-            resource: _Watch(resource, Decoder(WATCHED[resource])) for resource in watching
-        }
+        self._ended: set[str] = set()
+        self._told = ToldWatches(self.documents, deliver, watching, lag)
+        self._listeners: list[Listener] = [self._told.tell]
+
+    @property
+    def deliver(self) -> Deliver:
+        """Who takes the facts."""
+        return self._told.deliver
+
+    @deliver.setter
+    def deliver(self, deliver: Deliver) -> None:
+        self._told.deliver = deliver
+
+    def listen(self, listener: "Listener") -> None:
+        """Call *listener* with every change: the path, the old document and the new one."""
+        self._listeners.append(listener)
 
     # What a test does to the cluster, as users, controllers and kubelets would.
 
@@ -150,8 +154,8 @@ class SimulatedApi:
             item: A struct, or a document for what no struct can hold; it needs *resource*.
             resource: What the document is.
         """
-        document = item if isinstance(item, dict) else _document_of(item)
-        resource = resource or _resource_of(item)
+        document = item if isinstance(item, dict) else document_of(item)
+        resource = resource or resource_of(item)
         path = path_of(resource, document["metadata"])
         assert path not in self.documents, f"{path} is there already"
         self._store(path, document)
@@ -159,19 +163,25 @@ class SimulatedApi:
 
     def change(self, path: str, edit: Callable[[Document], object]) -> None:
         """Let *edit* change a copy of the document at *path*, and store that."""
-        document = json.loads(json.dumps(self.documents[path]))
-        edit(document)
-        self._store(path, document)
+        self._store(path, edited(self.documents[path], edit))
 
     def replace(self, item: KubeObject) -> None:
         """Put a newer version of an object in the place of the one that has its name."""
-        document = _document_of(item)
-        self._store(path_of(_resource_of(item), document["metadata"]), document)
+        document = document_of(item)
+        self._store(path_of(resource_of(item), document["metadata"]), document)
 
     def remove(self, path: str) -> None:
         """Take an object out for good."""
+        self.version += 1
         gone = self.documents.pop(path)
+        self._ended.discard(gone["metadata"]["uid"])
         self._tell(path, gone, None)
+
+    def release(self, path: str) -> None:
+        """Take an object's finalizers away; it goes if only they kept it."""
+        self.change(path, lambda document: document["metadata"].pop("finalizers", None))
+        if self.documents[path]["metadata"]["uid"] in self._ended:
+            self.remove(path)
 
     def condemn(self, path: str) -> None:
         """Begin an object's deletion; it stays until it is removed."""
@@ -179,7 +189,7 @@ class SimulatedApi:
 
     def document(self, item: KubeObject) -> Document | None:
         """Return an object as it is now."""
-        return self.documents.get(path_of(_resource_of(item), _document_of(item)["metadata"]))
+        return self.documents.get(path_of(resource_of(item), document_of(item)["metadata"]))
 
     def pods(self) -> Iterator[Document]:
         """Yield every pod as it is now."""
@@ -189,43 +199,18 @@ class SimulatedApi:
 
     def list_all(self) -> None:
         """Let every watch tell all there is, as at the start."""
-        for resource in self._watches:
-            self.tell_all(resource)
+        self._told.list_all()
 
     def tell_all(self, resource: Resource) -> None:
         """Tell all there is of *resource* and that this was all; what is gone was not seen going.
 
         Also mends a watch that was broken.
         """
-        watch = self._watches[resource]
-        watch.silent = False
-        there = {
-            path: document
-            for path, document in self.documents.items()
-            if self._selects(watch, path, document)
-        }
-        for path, document in there.items():
-            self._put(watch, path, document)
-        # Sorted, since the order of a set differs from process to process.
-        for path in sorted(watch.told.keys() - there.keys()):
-            self._drop(watch, path, seen=False)
-        self._send(watch, Listed(resource))
+        self._told.tell_all(resource)
 
     def break_watch(self, resource: Resource) -> None:
         """Tell nothing more about *resource* until it is listed again."""
-        self._watches[resource].silent = True
-
-    def delay_watch(self, resource: Resource, seconds: float) -> None:
-        """Tell nothing about *resource* for *seconds*, then everything, in order."""
-        watch = self._watches[resource]
-        watch.due = max(watch.due, asyncio.get_running_loop().time() + seconds)
-
-    def reconnect(self, deliver: Callable[[Fact], None]) -> None:
-        """Serve somebody new, who has been told nothing yet; what was on its way is lost."""
-        for resource, watch in self._watches.items():
-            watch.unsent.clear()
-            self._watches[resource] = _Watch(resource, watch.decoder)
-        self.deliver = deliver
+        self._told.interrupt(resource)
 
     # Faults.
 
@@ -248,11 +233,11 @@ class SimulatedApi:
 
     async def post(self, path: str, body: bytes, params: Params | None = None) -> bytes:  # noqa: ARG002
         """Bind a pod, or create an object in the collection *path*."""
-        return await self._serve("POST", path, body, lambda: self._post(path, json.loads(body)))
+        return await self._serve("POST", path, body, lambda: self._post(path, decode(body)))
 
     async def put(self, path: str, body: bytes, params: Params | None = None) -> bytes:  # noqa: ARG002
         """Replace what is at *path*."""
-        return await self._serve("PUT", path, body, lambda: self._put_at(path, json.loads(body)))
+        return await self._serve("PUT", path, body, lambda: self._put_at(path, decode(body)))
 
     async def patch(
         self,
@@ -264,12 +249,12 @@ class SimulatedApi:
         """Patch an object, or the status of one."""
         strategic = content_type == STRATEGIC_MERGE_PATCH
         return await self._serve(
-            "PATCH", path, body, lambda: self._patch(path, json.loads(body), strategic)
+            "PATCH", path, body, lambda: self._patch(path, decode(body), strategic)
         )
 
     async def delete(self, path: str, body: bytes = b"", params: Params | None = None) -> bytes:  # noqa: ARG002
         """Delete what is at *path*; a bound pod is given its grace period."""
-        options = json.loads(body or b"{}")
+        options = decode(body or b"{}")
         return await self._serve("DELETE", path, body, lambda: self._delete(path, options))
 
     async def _serve(
@@ -289,7 +274,7 @@ class SimulatedApi:
                 raise Unreachable(f"{method} {path}: no answer")
             case Delay(longer):
                 await asyncio.sleep(longer)
-        answer = json.dumps(carry_out()).encode()
+        answer = encode(carry_out())
         await asyncio.sleep(seconds)
         return answer
 
@@ -345,7 +330,7 @@ class SimulatedApi:
             )
         status = document.setdefault("status", {})
         status.pop("nominatedNodeName", None)
-        _merge_conditions(status, [{"type": "PodScheduled", "status": "True"}])
+        merge_conditions(status, [{"type": "PodScheduled", "status": "True"}])
 
     def _put_at(self, path: str, document: Document) -> Document:
         known = self._at(path)["metadata"].get("resourceVersion")
@@ -361,7 +346,7 @@ class SimulatedApi:
             raise Rejected("metadata.uid: Invalid value: field is immutable", status=422)
         if metadata.get("resourceVersion", known["resourceVersion"]) != known["resourceVersion"]:
             raise _conflict("the object has been modified")
-        self.change(target, lambda document: _merge(document, patch, strategic))
+        self.change(target, lambda document: merge(document, patch, strategic=strategic))
         return self.documents[target]
 
     def _delete(self, path: str, options: Document) -> Document:
@@ -370,14 +355,16 @@ class SimulatedApi:
         if wanted is not None and wanted != document["metadata"]["uid"]:
             raise _conflict("Precondition failed: UID in precondition differs")
         grace = self._grace_of(path, document, options)
-        if not grace:
-            self.remove(path)
-            return document
-        if not document["metadata"].get("deletionTimestamp"):
+        if not document["metadata"].get("deletionTimestamp") and (
+            grace or document["metadata"].get("finalizers")
+        ):
             self.condemn(path)
+        if not grace:
+            self.end(path)
+        elif not document["metadata"].get("deletionTimestamp"):
             uid = document["metadata"]["uid"]
-            asyncio.get_running_loop().call_later(grace, self._end, path, uid)
-        return self.documents[path]
+            asyncio.get_running_loop().call_later(grace, self._end_grace, path, uid)
+        return document
 
     def _grace_of(self, path: str, document: Document, options: Document) -> float:
         if not _is_pod(path) or not document["spec"].get("nodeName"):
@@ -387,112 +374,32 @@ class SimulatedApi:
         own = document["spec"].get("terminationGracePeriodSeconds")
         return float(options.get("gracePeriodSeconds", 30.0 if own is None else own))
 
-    def _end(self, path: str, uid: str) -> None:
+    def _end_grace(self, path: str, uid: str) -> None:
         if path in self.documents and self.documents[path]["metadata"]["uid"] == uid:
+            self.end(path)
+
+    def end(self, path: str) -> None:
+        """End an object: it is removed, or waits for its finalizers alone."""
+        metadata = self.documents[path]["metadata"]
+        if metadata.get("finalizers"):
+            self._ended.add(metadata["uid"])
+        else:
             self.remove(path)
 
     def _store(self, path: str, document: Document) -> Document:
-        self._version += 1
-        document["metadata"]["resourceVersion"] = str(self._version)
+        self.version += 1
+        document["metadata"]["resourceVersion"] = str(self.version)
         old, self.documents[path] = self.documents.get(path), document
         self._tell(path, old, document)
         return document
 
-    # How facts are told.
-
     def _tell(self, path: str, old: Document | None, new: Document | None) -> None:
-        for watch in self._watches.values():
-            if watch.silent:
-                continue
-            if new is not None and self._selects(watch, path, new):
-                self._put(watch, path, new)
-            elif old is not None and path in watch.told:
-                self._drop(watch, path, seen=True)
-
-    def _selects(self, watch: _Watch, path: str, document: Document) -> bool:
-        wanted = Resource.POD if watch.resource is Resource.FAILED_POD else watch.resource
-        if not _is_of(wanted, path):
-            return False
-        phase = document.get("status", {}).get("phase")
-        if watch.resource is Resource.FAILED_POD:
-            return bool(phase == "Failed")
-        return watch.resource is not Resource.POD or phase not in _ENDED
-
-    def _put(self, watch: _Watch, path: str, document: Document) -> None:
-        found = watch.decoder.item(msgspec.Raw(json.dumps(document).encode()))
-        if isinstance(found, Unreadable):
-            return  # the last good version stays
-        old = watch.told.get(path)
-        if old is not None and old.metadata.uid != found.metadata.uid:
-            self._drop(watch, path, seen=False)
-            old = None
-        watch.told[path] = found
-        if old is None:
-            self._send(watch, Added(watch.resource, found))
-        elif not equal(old, found):
-            self._send(watch, Updated(watch.resource, old, found))
-
-    def _drop(self, watch: _Watch, path: str, *, seen: bool) -> None:
-        self._send(watch, Deleted(watch.resource, watch.told.pop(path), seen))
-
-    def _send(self, watch: _Watch, fact: Fact) -> None:
-        lag = self.lag()
-        if not lag and not watch.due:
-            self.deliver(fact)
-            return
-        loop = asyncio.get_running_loop()
-        watch.due = max(watch.due, loop.time() + lag)
-        # Timers of one moment end in no order, so each delivers what is next.
-        watch.unsent.append(fact)
-        loop.call_at(watch.due, self._deliver_next, watch)
-
-    def _deliver_next(self, watch: _Watch) -> None:
-        if watch.unsent:  # else it was cleared: nobody is there any more
-            self.deliver(watch.unsent.popleft())
-
-
-def path_of(resource: Resource, metadata: Mapping[str, Any]) -> str:
-    """Return the API path of an object."""
-    collection, namespace = WATCHED[resource].path, metadata.get("namespace")
-    if not namespace:
-        return f"{collection}/{metadata['name']}"
-    group, _, plural = collection.rpartition("/")
-    return f"{group}/namespaces/{namespace}/{plural}/{metadata['name']}"
-
-
-def pod_path(pod: Pod) -> str:
-    """Return the API path of a pod."""
-    return f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}"
-
-
-def _is_of(resource: Resource, path: str) -> bool:
-    group, _, plural = WATCHED[resource].path.rpartition("/")
-    return re.fullmatch(rf"{group}(/namespaces/[^/]+)?/{plural}/[^/]+", path) is not None
+        for listener in self._listeners:
+            listener(path, old, new)
 
 
 def _is_pod(path: str) -> bool:
-    return _is_of(Resource.POD, path)
-
-
-def _resource_of(item: KubeObject | Document) -> Resource:
-    for resource, watched in WATCHED.items():
-        if type(item) is watched.kind:
-            return resource
-    raise TypeError(f"say which resource {item!r} is")
-
-
-def _document_of(item: KubeObject) -> Document:
-    document: Document = json.loads(msgspec.json.encode(item))
-    document.pop("malformed", None)
-    return _without_nulls(document)
-
-
-def _without_nulls(document: Document) -> Document:
-    return {
-        key: _without_nulls(value) if isinstance(value, dict) else value
-        for key, value in document.items()
-        if value is not None
-    }
+    return is_of(Resource.POD, path)
 
 
 def _conflict(message: str) -> Conflict:
@@ -503,23 +410,3 @@ def _whatever_comes(carry_out: Callable[[], object]) -> None:
     """Carry out a request of which nobody hears any more."""
     with contextlib.suppress(ApiError):
         carry_out()
-
-
-def _merge(document: Document, patch: Document, strategic: bool) -> None:
-    """Apply a merge patch; a strategic one merges conditions by their type."""
-    for key, value in patch.items():
-        if value is None:
-            document.pop(key, None)
-        elif strategic and key == "conditions":
-            _merge_conditions(document, value)
-        elif isinstance(value, dict) and isinstance(document.get(key), dict):
-            _merge(document[key], value, strategic)
-        else:
-            document[key] = value
-
-
-def _merge_conditions(status: Document, conditions: list[Document]) -> None:
-    merged = {each["type"]: each for each in status.get("conditions") or []}
-    for each in conditions:
-        merged[each["type"]] = merged.get(each["type"], {}) | each
-    status["conditions"] = list(merged.values())

@@ -7,32 +7,37 @@ happen to a real cluster, and is noted in a journal.
 import asyncio
 import random
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator
-from typing import Any, Final
+from typing import Final
 
-from scheduler.errors import Conflict, Throttled, Unreachable
+from scheduler.errors import Throttled, Unreachable
 from scheduler.model.fact import Resource
-from scheduler.model.quantity import millis, nanos
-from scheduler.testing.builders import make_node, make_pod
-from scheduler.testing.simulated_api import Delay, Document, Fault, Lose, Refuse, SimulatedApi
-from scheduler.testing.witness import Journal
+from scheduler.testing.controllers import Controllers
+from scheduler.testing.documents import ENDED, Document, path_of
+from scheduler.testing.journal import Journal
+from scheduler.testing.simulated_api import Fault, Lose, SimulatedApi
+from scheduler.testing.watch_server import WatchServer
+from scheduler.testing.weather import draw, kind_of, spell, throttled
+from scheduler.testing.workload import DOOR, OURS, Workload
 
-DOOR: Final = "door"
-OURS: Final = "py-scheduler"
-_WATCHED: Final = (Resource.POD, Resource.FAILED_POD, Resource.NODE)
-_ENDED: Final = frozenset({"Succeeded", "Failed"})
+_WATCHED: Final = (
+    Resource.POD,
+    Resource.FAILED_POD,
+    Resource.NODE,
+    Resource.POD_DISRUPTION_BUDGET,
+)
 _POD_IN_PATH: Final = re.compile(r"(/api/v1/namespaces/default/pods/([^/]+))/(\w+)")
-_PODS_MAXIMUM: Final = 70
+_PODS_MAXIMUM: Final = 60
+_NODES_MAXIMUM: Final = 8
+_LATECOMERS: Final = 3
+_DISRUPTED: Final = {"DisruptionTarget"}
 _EVENTS: Final = (
-    *(["pod"] * 14 + ["delete"] * 3 + ["finish"] * 3 + ["rival"] * 2 + ["steal"] * 2),
-    *("recreate", "recreate", "relabel", "nominate", "gate", "hold", "gap", "gap", "restart"),
+    *(["pod"] * 14 + ["delete"] * 3 + ["finish"] * 3 + ["rival"] * 3 + ["steal"] * 2),
+    *("recreate", "recreate", "relabel", "nominate", "gate", "release"),
+    *("hold", "drop", "drop", "hang", "gap", "gap", "restart"),
     *("node", "node gone", "node again", "resize", "cordon", "taint", "door", "door"),
 )
-_TERM: Final = {
-    "labelSelector": {"matchLabels": {"app": "alone"}},
-    "topologyKey": "kubernetes.io/hostname",
-}
-_ALONE: Final = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [_TERM]}}
 
 
 class Storm:
@@ -42,24 +47,36 @@ class Storm:
         rng: Draws everything.
     """
 
+    watched = _WATCHED
+
     def __init__(self, rng: random.Random) -> None:
         self.rng = rng
         self.blows = True
         self.journal = Journal()
-        self.faults = 0
+        self.faults: Counter[str] = Counter()
+        """How often what happened."""
         self.foreign: set[tuple[str, str]] = set()
         """UID and node of bindings by others."""
-        self.api = SimulatedApi(
-            latency=lambda: self.rng.uniform(0.0, 0.05),
-            lag=lambda: self.rng.uniform(0.0, 0.3) if self.blows else 0.01,
-        )
+        self.api = SimulatedApi(watching=(), latency=lambda: self.rng.uniform(0.0, 0.05))
         self.api.weather = self._weather
-        self._made = 0
+        self.watches = WatchServer(
+            self.api,
+            _WATCHED,
+            latency=lambda: self.rng.uniform(0.0, 0.02),
+            lag=lambda: self.rng.uniform(0.0, 0.3) if self.blows else 0.01,
+            weather=self._weather_of_watches,
+            streams_lists=rng.random() < 0.7,
+        )
+        self.controllers = Controllers(self.api, rng, self._fault)
+        self.api.listen(self._note_hanging)
+        self._workload = Workload(rng)
         self._unreachable_until = 0.0
-        self._admitted: set[str] = set()
+        self._deaf_until = dict.fromkeys(_WATCHED, 0.0)
         self._roughness = rng.choice([0.0, 0.1, 0.3, 0.5])
         for _ in range(rng.randint(2, 5)):
-            self._add_node()
+            self.api.create(self._workload.node())
+        for _ in range(rng.randint(0, 2)):
+            self.api.create(self._workload.budget(), Resource.POD_DISRUPTION_BUDGET)
 
     # What there is.
 
@@ -70,13 +87,13 @@ class Storm:
 
     def pods(self) -> list[Document]:
         """Return every pod that has not ended, by name."""
-        alive = (pod for pod in self.api.pods() if pod.get("status", {}).get("phase") not in _ENDED)
+        alive = (pod for pod in self.api.pods() if pod.get("status", {}).get("phase") not in ENDED)
         return sorted(alive, key=_name)
 
     def pending(self) -> Iterator[Document]:
         """Yield the pods of ours that have no node and are not going away."""
         for pod in self.pods():
-            ours = pod["spec"].get("schedulerName") == OURS
+            ours = pod["spec"].get("schedulerName") in OURS
             if ours and not pod["spec"].get("nodeName") and not _is_terminating(pod):
                 yield pod
 
@@ -87,58 +104,41 @@ class Storm:
         event = self.rng.choice(_EVENTS)
         getattr(self, "_strike_" + event.replace(" ", "_"))()
 
-    def kubelets(self) -> None:
-        """Let kubelets admit or refuse what was bound to them, some later than others."""
-        for pod in self.pods():
-            uid, node = pod["metadata"]["uid"], pod["spec"].get("nodeName")
-            if not node or uid in self._admitted or self.rng.random() < 0.5:
-                continue
-            here = self._node(node)
-            if here is None:
-                if self.rng.random() < 0.3:  # the garbage collector
-                    self._remove(pod, "is collected: its node is gone")
-                continue
-            taken = sum(
-                _cpu(other)
-                for other in self.pods()
-                if other["spec"].get("nodeName") == node
-                and other["metadata"]["uid"] in self._admitted
-            )
-            if taken + _cpu(pod) <= _cpu_of_node(here):
-                self._admitted.add(uid)
-                continue
-            self._fault(_name(pod), f"kubelet of {node} refuses")
-            self.api.change(
-                _path(pod), lambda d: d["status"].update(phase="Failed", reason="OutOfcpu")
-            )
-
     def end(self) -> None:
-        """Let it be over: no more faults, all doors and gates open."""
+        """Let it be over: no more faults, all gates open, nobody kept by a finalizer.
+
+        The doors open last, for somebody who stands before them.
+        """
         self.blows = False
         self._unreachable_until = 0.0
+        self._deaf_until = dict.fromkeys(_WATCHED, 0.0)
         for pod in self.pods():
             if pod["spec"].get("schedulingGates"):
                 self._open_gate(pod)
-        for node in self.nodes():
-            if node["metadata"]["labels"].get(DOOR) == "shut":
-                self._set_door(node, "open")
+        for pod in tuple(self.api.pods()):
+            if pod["metadata"].get("finalizers"):
+                self.api.release(_path(pod))
+        for _ in range(_LATECOMERS):
+            self._add_pod(self._workload.pod(door=True))
+        self._later(1.0, self._open_doors)
 
-    def _fault(self, subject: str, text: str) -> None:
-        self.faults += 1
-        self._note(subject, text)
-
-    def _note(self, subject: str, text: str) -> None:
+    def note(self, subject: str, text: str) -> None:
+        """Write into the journal."""
         self.journal.note(asyncio.get_running_loop().time(), subject, text)
 
-    def _next(self) -> int:
-        self._made += 1
-        return self._made
+    def _fault(self, kind: str, subject: str, text: str) -> None:
+        self.faults[kind] += 1
+        self.note(subject, text)
+
+    def _note_hanging(self, _: str, old: Document | None, new: Document | None) -> None:
+        """Note an eviction that takes its time."""
+        begins = old and new and _is_terminating(new) and not _is_terminating(old)
+        if begins and new and _DISRUPTED & _conditions(new):
+            kept = "finalizer" if new["metadata"].get("finalizers") else "grace period"
+            self._fault(f"eviction hangs on {kept}", _name(new), f"hangs on its {kept}")
 
     def _some(self, found: list[Document]) -> Document | None:
         return self.rng.choice(found) if found else None
-
-    def _node(self, name: str) -> Document | None:
-        return self.api.documents.get(f"/api/v1/nodes/{name}")
 
     def _later(self, seconds: float, act: Callable[..., object], *args: object) -> None:
         asyncio.get_running_loop().call_later(seconds, act, *args)
@@ -147,48 +147,34 @@ class Storm:
 
     def _strike_pod(self) -> None:
         if len(self.pods()) < _PODS_MAXIMUM:
-            name = f"p{self._next()}"
-            self.api.create(self._make_pod(name))
-            self._note(name, "is created")
+            self._add_pod(self._workload.pod())
 
-    def _make_pod(self, name: str, uid: str = "") -> Any:
-        rng = self.rng
-        alone = rng.random() < 0.05
-        return make_pod(
-            name,
-            uid=uid or f"{name}-uid",
-            requests=f"{rng.choice([250, 500, 1000, 2000])}m cpu",
-            priority=rng.randrange(3),
-            labels={"app": "alone" if alone else "web"}
-            | ({DOOR: "1"} if rng.random() < 0.15 else {}),
-            host_ports=[8080] if rng.random() < 0.05 else [],
-            tolerations="t" if rng.random() < 0.3 else "",
-            node_selector=f"disk={rng.choice(['ssd', 'hdd'])}" if rng.random() < 0.15 else "",
-            gates=["later"] if rng.random() < 0.05 else [],
-            affinity=_ALONE if alone else None,
-        )
+    def _add_pod(self, pod: Document) -> None:
+        self.api.create(pod, Resource.POD)
+        self.note(_name(pod), f"is created, of priority {pod['spec']['priority']}")
 
     def _strike_delete(self) -> None:
         if pod := self._some(self.pods()):
             if not pod["spec"].get("nodeName") and self.rng.random() < 0.7:
                 self._remove(pod, "is deleted")
             elif not _is_terminating(pod):
-                self._note(_name(pod), "is being deleted")
+                self.note(_name(pod), "is being deleted")
                 self.api.condemn(_path(pod))
                 self._later(self.rng.choice([0.2, 2.0, 15.0]), self._end_pod, pod)
 
     def _end_pod(self, pod: Document) -> None:
         there = self.api.documents.get(_path(pod))
         if there is not None and there["metadata"]["uid"] == pod["metadata"]["uid"]:
-            self._remove(there, "is gone")
+            self.note(_name(pod), "ends")
+            self.api.end(_path(pod))
 
     def _remove(self, pod: Document, text: str) -> None:
-        self._note(_name(pod), text)
+        self.note(_name(pod), text)
         self.api.remove(_path(pod))
 
     def _strike_finish(self) -> None:
         if pod := self._some([p for p in self.pods() if p["spec"].get("nodeName")]):
-            self._note(_name(pod), "succeeds")
+            self.note(_name(pod), "succeeds")
             self.api.change(_path(pod), lambda d: d["status"].update(phase="Succeeded"))
 
     def _strike_recreate(self) -> None:
@@ -196,21 +182,27 @@ class Storm:
             self._recreate(pod)
 
     def _recreate(self, pod: Document) -> None:
-        uid = f"{_name(pod)}-uid{self._next()}"
+        uid = f"{_name(pod)}-uid{self._workload.number()}"
         self.api.remove(_path(pod))
-        self.api.create(self._make_pod(_name(pod), uid))
-        self._fault(_name(pod), f"is created anew as {uid}")
+        self._fault("same name, other UID", _name(pod), f"is replaced by {uid}")
+        self._add_pod(self._workload.pod(_name(pod), uid))
+
+    def _strike_release(self) -> None:
+        kept = [pod for pod in self.pods() if pod["metadata"].get("finalizers")]
+        if pod := self._some([pod for pod in kept if _is_terminating(pod)]):
+            self.note(_name(pod), "loses its finalizer")
+            self.api.release(_path(pod))
 
     def _strike_relabel(self) -> None:
         if pod := self._some(self.pods()):
-            value = f"{self._next()}"
+            value = f"{self._workload.number()}"
             self.api.change(_path(pod), lambda d: d["metadata"]["labels"].update(t=value))
 
     def _strike_nominate(self) -> None:
         nodes = self.nodes()
         if nodes and (pod := self._some(list(self.pending()))):
             node = _name(self.rng.choice(nodes))
-            self._note(_name(pod), f"is nominated to {node} by others")
+            self.note(_name(pod), f"is nominated to {node} by others")
             self.api.change(_path(pod), lambda d: d["status"].update(nominatedNodeName=node))
 
     def _strike_gate(self) -> None:
@@ -218,59 +210,64 @@ class Storm:
             self._open_gate(pod)
 
     def _open_gate(self, pod: Document) -> None:
-        self._note(_name(pod), "loses its gate")
+        self.note(_name(pod), "loses its gate")
         self.api.change(_path(pod), lambda d: d["spec"].pop("schedulingGates"))
 
     # Others who bind.
 
     def _strike_rival(self) -> None:
-        if nodes := self.nodes():
-            node = _name(self.rng.choice(nodes))
-            name = f"rival{self._next()}"
-            pod = make_pod(name, requests="1000m cpu", scheduler="default-scheduler", node=node)
-            self.foreign.add((pod.uid, node))
-            self.api.bound.append((pod.uid, node))
+        if not (nodes := self.nodes()):
+            return
+        node = _name(self.rng.choice(nodes))
+        if self.rng.random() < 0.5:
+            pod = self._workload.foreign_pod(node)
+            self._note_foreign(pod.name, pod.uid, node)
             self.api.create(pod)
-            self._fault(name, f"is bound to {node} by another scheduler")
+            return
+        pod = self._workload.foreign_pod(nominated=self.rng.choice(["", node]))
+        self.note(pod.name, f"is created for another scheduler, on its way to {node}")
+        path = self.api.create(pod)
+        self._later(self.rng.uniform(0.0, 20.0), self._bind_foreign, path, pod.uid, node)
+
+    def _bind_foreign(self, path: str, uid: str, node: str) -> None:
+        pod = self.api.documents.get(path)
+        if pod is None or pod["metadata"]["uid"] != uid or _is_terminating(pod):
+            return
+        if not pod["spec"].get("nodeName") and self._node(node):
+            self._note_foreign(_name(pod), uid, node)
+            self.api.change(path, lambda d: _put_on(d, node))
 
     def _strike_steal(self) -> None:
         nodes = self.nodes()
         if nodes and (pod := self._some(list(self.pending()))):
-            node = _name(self.rng.choice(nodes))
-            self.foreign.add((pod["metadata"]["uid"], node))
-            self.api.bound.append((pod["metadata"]["uid"], node))
-            self._fault(_name(pod), f"is bound to {node} by another scheduler")
-            self.api.change(_path(pod), lambda d: d["spec"].update(nodeName=node))
+            self._bind_foreign(_path(pod), pod["metadata"]["uid"], _name(self.rng.choice(nodes)))
+
+    def _note_foreign(self, name: str, uid: str, node: str) -> None:
+        self.foreign.add((uid, node))
+        self.api.bound.append((uid, node))
+        self._fault("other scheduler", name, f"is bound to {node} by another scheduler")
+
+    def _node(self, name: str) -> Document | None:
+        return self.api.documents.get(f"/api/v1/nodes/{name}")
 
     # Nodes.
 
-    def _add_node(self, name: str = "") -> None:
-        rng, number = self.rng, self._next()
-        self.api.create(
-            make_node(
-                name or f"n{number}",
-                uid=f"node-uid{number}",
-                allocatable=f"{rng.choice([2, 4, 8])} cpu, {rng.choice([5, 20])} pods",
-                labels={"disk": rng.choice(["ssd", "hdd"]), DOOR: rng.choice(["open", "shut"])},
-                taints="t:NoSchedule" if rng.random() < 0.2 else "",
-            )
-        )
-
     def _strike_node(self) -> None:
-        if len(self.nodes()) < 8:
-            self._add_node()
-            self._note(f"n{self._made}", "joins")
+        if len(self.nodes()) < _NODES_MAXIMUM:
+            node = self._workload.node()
+            self.api.create(node)
+            self.note(node.name, "joins")
 
     def _strike_node_gone(self) -> None:
         if len(self.nodes()) > 2 and (node := self._some(self.nodes())):
-            self._fault(_name(node), "leaves")
+            self._fault("node", _name(node), "leaves")
             self.api.remove(_node_path(node))
 
     def _strike_node_again(self) -> None:
         if node := self._some(self.nodes()):
-            self._fault(_name(node), "is created anew")
+            self._fault("same name, other UID", _name(node), "is created anew")
             self.api.remove(_node_path(node))
-            self._add_node(_name(node))
+            self.api.create(self._workload.node(_name(node)))
 
     def _strike_resize(self) -> None:
         cpu = str(self.rng.choice([1, 2, 4, 8]))
@@ -291,39 +288,73 @@ class Storm:
         if node := self._some(self.nodes()):
             self._set_door(node, self.rng.choice(["open", "shut"]))
 
+    def _open_doors(self) -> None:
+        for node in self.nodes():
+            if node["metadata"]["labels"].get(DOOR) == "shut":
+                self._set_door(node, "open")
+
     def _set_door(self, node: Document, door: str) -> None:
-        self._note(_name(node), f"has its door {door}")
+        self.note(_name(node), f"has its door {door}")
         self.api.change(_node_path(node), lambda d: d["metadata"]["labels"].update({DOOR: door}))
 
     def _change_node(self, text: str, edit: Callable[[Document], object]) -> None:
         if node := self._some(self.nodes()):
-            self._fault(_name(node), text)
+            self._fault("node", _name(node), text)
             self.api.change(_node_path(node), edit)
 
     # The network and the API server.
 
     def _strike_hold(self) -> None:
         resource = self.rng.choice(_WATCHED)
-        self._fault("watches", f"of {resource} is interrupted and resumed")
-        self.api.delay_watch(resource, self.rng.uniform(0.5, 4.0))
+        self._fault("watch late", "watches", f"of {resource} is late")
+        self.watches.hold(resource, self.rng.uniform(0.5, 4.0))
+
+    def _strike_drop(self) -> None:
+        resource = self.rng.choice(_WATCHED)
+        why = self.rng.choice(["", "connection reset by peer"])
+        self._fault("watch dropped", "watches", f"of {resource} ends: {why or 'in good order'}")
+        self.watches.cut(resource, why)
+
+    def _strike_hang(self) -> None:
+        if self.rng.random() < 0.2:
+            resource = self.rng.choice(_WATCHED)
+            self._fault("watch silent", "watches", f"of {resource} is silent from now on")
+            self.watches.hang(resource)
 
     def _strike_gap(self) -> None:
-        resource = self.rng.choice(_WATCHED)
-        self._fault("watches", f"of {resource} is gone (410) and lists again")
-        self.api.break_watch(resource)
-        self._later(self.rng.uniform(0.1, 4.0), self._mend, resource)
-
-    def _mend(self, resource: Resource) -> None:
-        self.api.tell_all(resource)
+        """Break a watch for so long that its history is gone when it comes back (410)."""
+        resource, seconds = self.rng.choice(_WATCHED), self.rng.uniform(0.1, 4.0)
+        self._fault(
+            "410", "watches", f"of {resource} is broken for {seconds:.1f} s, and expires (410)"
+        )
+        self.watches.cut(resource)
+        self._deaf_until[resource] = asyncio.get_running_loop().time() + seconds
+        self._later(seconds, self.watches.compact, resource)
 
     def _strike_restart(self) -> None:
-        """Restart the API server: nobody is answered, and every watch begins anew."""
+        """Restart the API server: nobody is answered, and every watch breaks."""
         seconds = self.rng.uniform(0.2, 3.0)
-        self._fault("watches", f"are all gone: the API server restarts for {seconds:.1f} s")
+        self._fault(
+            "API server restart",
+            "watches",
+            f"are all gone: the API server restarts for {seconds:.1f} s",
+        )
         self._unreachable_until = asyncio.get_running_loop().time() + seconds
         for resource in _WATCHED:
-            self.api.break_watch(resource)
-            self._later(seconds + self.rng.uniform(0.0, 2.0), self._mend, resource)
+            self.watches.cut(resource)
+            if self.rng.random() < 0.5:
+                self._later(seconds, self.watches.compact, resource)
+
+    def _weather_of_watches(self, resource: Resource) -> Throttled | Unreachable | None:
+        rng, now = self.rng, asyncio.get_running_loop().time()
+        if now < max(self._unreachable_until, self._deaf_until[resource]):
+            return Unreachable("connection refused")
+        if not self.blows or rng.random() >= self._roughness / 2:
+            return None
+        busy = rng.random() < 0.5
+        problem = throttled(rng) if busy else Unreachable("500", status=500)
+        self._fault(str(problem.status), "watches", f"of {resource} meets {problem.status}")
+        return problem
 
     def _weather(self, method: str, path: str) -> Fault | None:
         if not self.blows:
@@ -331,15 +362,15 @@ class Storm:
         pod = _POD_IN_PATH.fullmatch(path)
         name = pod[2] if pod else path.rpartition("/")[2]
         if asyncio.get_running_loop().time() < self._unreachable_until:
-            self._fault(name, f"{method}: the API server is away")
+            self._fault("no answer", name, f"{method}: the API server is away")
             return Lose(executed=False)
         if self.rng.random() >= self._roughness:
             return None
         if pod and pod[3] == "binding" and self.rng.random() < 0.2 and pod[1] in self.api.documents:
             self._interfere(self.api.documents[pod[1]])
             return None
-        fault = self._draw(method)
-        self._fault(name, f"{method} meets {_tell(fault)}")
+        fault = draw(self.rng, method)
+        self._fault(kind_of(fault), name, f"{method} meets {spell(fault)}")
         return fault
 
     def _interfere(self, pod: Document) -> None:
@@ -347,35 +378,13 @@ class Storm:
         if self.rng.random() < 0.6:
             self._recreate(pod)
         else:
-            self._fault(_name(pod), "is deleted just before its binding (404)")
+            self._fault("404", _name(pod), "is deleted just before its binding")
             self.api.remove(_path(pod))
 
-    def _draw(self, method: str) -> Fault:
-        rng = self.rng
-        faults: list[Fault] = [
-            Lose(executed=True),
-            Lose(executed=True),
-            Lose(executed=True, after_seconds=rng.uniform(0.0, 50.0)),
-            Lose(executed=False),
-            Delay(rng.uniform(0.0, 3.0)),
-            Refuse(Throttled("slow down", retry_after_seconds=rng.uniform(0.1, 2.0))),
-            Refuse(Unreachable("500", status=500)),
-            Refuse(Unreachable("503", status=503)),
-        ]
-        if method in {"PATCH", "POST"}:
-            faults.append(Refuse(Conflict("the object has been modified", status=409)))
-        return rng.choice(faults)
 
-
-def _tell(fault: Fault) -> str:
-    match fault:
-        case Refuse(error):
-            return f"{error.status} {error}"
-        case Lose(executed, seconds):
-            how = f"applied {seconds:.1f} s later" if executed else "not applied"
-            return f"no answer, {how}"
-        case Delay(seconds):
-            return f"a delay of {seconds:.1f} s"
+def _put_on(pod: Document, node: str) -> None:
+    pod["spec"]["nodeName"] = node
+    pod["status"].pop("nominatedNodeName", None)
 
 
 def _name(document: Document) -> str:
@@ -383,20 +392,16 @@ def _name(document: Document) -> str:
 
 
 def _path(pod: Document) -> str:
-    return f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods/{_name(pod)}"
+    return path_of(Resource.POD, pod["metadata"])
 
 
 def _node_path(node: Document) -> str:
-    return f"/api/v1/nodes/{_name(node)}"
+    return path_of(Resource.NODE, node["metadata"])
+
+
+def _conditions(pod: Document) -> set[str]:
+    return {each["type"] for each in pod.get("status", {}).get("conditions") or ()}
 
 
 def _is_terminating(pod: Document) -> bool:
     return bool(pod["metadata"].get("deletionTimestamp"))
-
-
-def _cpu(pod: Document) -> int:
-    return millis(nanos(pod["spec"]["containers"][0]["resources"]["requests"]["cpu"]))
-
-
-def _cpu_of_node(node: Document) -> int:
-    return millis(nanos(node["status"]["allocatable"]["cpu"]))

@@ -4,17 +4,21 @@ A `Witness` accompanies one life of a scheduler. It keeps its own record of the 
 applied, with none of the scheduler's code, and holds cache, queue and requests against it.
 """
 
-from collections import defaultdict
-from collections.abc import Iterable
-from typing import Any, Final
+from collections.abc import Callable, Collection
+from typing import Final
 
 from scheduler.errors import ApiError, Conflict, NotFound, Rejected
+from scheduler.framework.decision import Preempt
+from scheduler.framework.profile import Profile
 from scheduler.loop.assembly import Core
 from scheduler.model.fact import Added, Deleted, Fact, Resource, Updated
 from scheduler.model.meta import PodUid
 from scheduler.model.node import Node
+from scheduler.model.objects import PodDisruptionBudget
 from scheduler.model.pod import Pod
+from scheduler.model.trust import NODE_DISTRUST
 from scheduler.queue.place import Place
+from scheduler.testing.preemption_judge import Known, judge
 
 _DECIDED: Final = frozenset({None, Place.IN_FLIGHT})
 """Where the queue may have a pod that is bound: nowhere, or with whoever waits for its permit."""
@@ -24,16 +28,25 @@ class Witness:
     """What one life of a scheduler knows.
 
     Args:
-        ours: The name of the scheduler.
+        ours: The names that the scheduler answers to.
         effective: UID and node of every binding by this scheduler that took effect.
+        exists: Tells whether the server still has a pod: a binding ends with its pod, and who looks
+            it up after a lost answer knows of its end before the watch tells it.
     """
 
-    def __init__(self, ours: str, effective: "set[tuple[str, str]]") -> None:
+    def __init__(
+        self,
+        ours: Collection[str],
+        effective: "set[tuple[str, str]]",
+        exists: Callable[[Pod], bool],
+    ) -> None:
         self._ours = ours
         self._effective = effective
+        self._exists = exists
         self.pods: dict[PodUid, Pod] = {}
         self.nodes: dict[str, Node] = {}
-        self._late: dict[PodUid, Pod] = {}
+        self._budgets: dict[str, PodDisruptionBudget] = {}
+        self._condemned: dict[str, list[Pod]] = {}
         self.posted: dict[PodUid, tuple[str, Pod]] = {}
         """Where pods were posted to, until their fate was told."""
         self.decided: set[tuple[str, str]] = set()
@@ -48,12 +61,17 @@ class Witness:
                     self.posted.pop(pod.uid, None)
             case Deleted(Resource.POD, Pod() as pod):
                 self.pods.pop(pod.uid, None)
-                self._late[pod.uid] = pod
                 self.posted.pop(pod.uid, None)
             case Added(Resource.NODE, Node() as node) | Updated(Resource.NODE, _, Node() as node):
                 self.nodes[node.name] = node
             case Deleted(Resource.NODE, Node() as node):
                 self.nodes.pop(node.name, None)
+            case Added(new=PodDisruptionBudget() as budget):
+                self._budgets[budget.metadata.name] = budget
+            case Updated(new=PodDisruptionBudget() as budget):
+                self._budgets[budget.metadata.name] = budget
+            case Deleted(old=PodDisruptionBudget() as budget):
+                self._budgets.pop(budget.metadata.name, None)
             case _:
                 pass
 
@@ -68,7 +86,7 @@ class Witness:
         if pod.node_name or pod.terminating:
             return  # it is known to be decided, and the server says so
         earlier = self.posted.get(pod.uid)
-        if earlier is not None:
+        if earlier is not None and self._exists(pod):
             was = earlier[0]
             assert was == name or (pod.uid, was) not in self._effective, (
                 f"{key} is posted to {name}, although it was posted to {was} before and is there"
@@ -83,18 +101,51 @@ class Witness:
         if uid in self.posted and refused and (uid, self.posted[uid][0]) not in self._effective:
             del self.posted[uid]
 
+    def preempting(
+        self, decision: Preempt, profile: Profile, core: Core, among: Collection[str] | None
+    ) -> None:
+        """Judge the decision to make room, by what is known and assumed.
+
+        Only pods of the schedulers *among* may have to go; None means of any.
+        """
+        placed = {pod.uid: pod for pod in core.cache.assumed()}
+        placed |= {pod.uid: pod for pod in self.pods.values() if pod.node_name}
+        known = Known(
+            tuple(self.nodes.values()),
+            tuple(placed.values()),
+            tuple(self._budgets.values()),
+            core.queue.nominator.by_node(),
+            tuple(core.cache.view().objects.all(NODE_DISTRUST)),
+            among,
+        )
+        judge(decision, profile, known)
+        for victim in decision.victims:
+            self._condemned.setdefault(victim.uid, []).append(decision.pod)
+
+    def has_begun(self, decision: Preempt, core: Core) -> None:
+        """Judge what is held for others where room is being made: nobody less important counts."""
+        if all(victim.terminating for victim in decision.victims):
+            return
+        for pod in core.queue.nominator.for_node(decision.node):
+            ours = pod.spec.scheduler_name in self._ours
+            assert not ours or pod.priority >= decision.pod.priority, (
+                f"{pod.key} stays nominated to {decision.node}, where {decision.pod.key} goes"
+            )
+
     def deleting(self, key: str, uid: PodUid) -> None:
         """Judge the deletion of the pod *key* that is about to be asked for."""
         assert uid, f"{key} is deleted whoever it is"
-        victim = self.pods.get(uid)
-        if victim is None:
+        if uid not in self.pods:
             return  # its end was told between decision and request
-        # One that is gone or bound by now may have been the reason: it was not long ago.
-        assert any(
-            pod.priority > victim.priority
-            for pod in (*self.pods.values(), *self._late.values())
-            if pod.spec.scheduler_name == self._ours
-        ), f"{key} has to go, and nobody more important waits"
+        for_whom = self._condemned.get(uid, ())
+        assert for_whom, f"{key} has to go, and nobody decided so"
+        assert any(self._waits(pod.uid) for pod in for_whom), (
+            f"{key} has to go, and nobody waits for its place any more: "
+            f"{', '.join(pod.key for pod in for_whom)}"
+        )
+
+    def _waits(self, uid: PodUid) -> bool:
+        return self._is_pending(uid) and not self.pods[uid].terminating
 
     def _of_key(self, key: str) -> Pod | None:
         return next((pod for pod in self.pods.values() if pod.key == key), None)
@@ -105,7 +156,7 @@ class Witness:
         assert node is not None, f"{pod.key} is posted to {name}, which is known to be gone"
         known = {each.uid: each for each in self.pods.values() if each.node_name == name}
         for uid, (where, other) in self.posted.items():
-            if where == name and (uid, where) in self._effective:
+            if where == name and (uid, where) in self._effective and self._exists(other):
                 known[uid] = other
         known[pod.uid] = pod
         for resource, amount in pod.requests.items():
@@ -139,6 +190,8 @@ class Witness:
             for pod in pods:
                 here = self._is_pending(pod.uid)
                 assert here, f"{pod.key} is nominated to {node} although it is gone or bound"
+                assumed = core.cache.is_assumed(pod.uid)
+                assert not assumed, f"{pod.key} is nominated to {node} although it is assumed"
 
     def check_at_rest(self, core: Core) -> None:
         """Assert that nothing is under way any more."""
@@ -154,38 +207,4 @@ class Witness:
         return uid in self.pods and not self.pods[uid].node_name
 
     def _is_waiting(self, pod: Pod) -> bool:
-        return pod.spec.scheduler_name == self._ours and not pod.terminating
-
-
-class Journal:
-    """What happened, in order, so that a run can be told and compared with its replay."""
-
-    def __init__(self) -> None:
-        self._lines: list[tuple[float, str, str]] = []
-
-    def note(self, now: float, subject: str, text: str) -> None:
-        """Note what happened to *subject*: a pod, a node, or the scheduler."""
-        self._lines.append((now, subject, text))
-
-    def __iter__(self) -> Any:
-        return iter(self._lines)
-
-    def __len__(self) -> int:
-        return len(self._lines)
-
-    def story_of(self, subjects: Iterable[str], most: int = 60) -> str:
-        """Tell what happened to *subjects*, one line each."""
-        wanted = set(subjects)
-        lines = [
-            f"  {now:9.3f}s  {subject:<12} {text}"
-            for now, subject, text in self._lines
-            if subject in wanted
-        ]
-        return "\n".join(lines[-most:])
-
-    def counts(self) -> dict[str, int]:
-        """Count the lines by their first word."""
-        found: dict[str, int] = defaultdict(int)
-        for _, _, text in self._lines:
-            found[text.partition(" ")[0]] += 1
-        return dict(found)
+        return pod.spec.scheduler_name in self._ours and not pod.terminating

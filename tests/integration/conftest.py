@@ -17,6 +17,7 @@ import pytest
 from hack.binaries import MissingBinariesError
 from hack.control_plane import ControlPlane
 from tests.integration.proxy import Proxy
+from tests.integration.ranks import CLASSES, PRIORITIES
 from tests.integration.world import (
     Scheduler,
     World,
@@ -28,6 +29,8 @@ from tests.integration.world import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from hack.processes import Process
 
 ACCOUNT = tuple(
     Path(__file__).parents[2] / "deploy" / name for name in ("serviceaccount.yaml", "rbac.yaml")
@@ -163,3 +166,23 @@ def proxied(control_plane: ControlPlane, proxy: Proxy, world: World) -> Iterator
         world.schedulers = (*world.schedulers, started)
         yield started
         world.schedulers = world.schedulers[:-1]
+
+
+@pytest.fixture(scope="session")
+def classes(control_plane: ControlPlane) -> Iterator[tuple[str, ...]]:
+    """Priority classes, from the least important to the most."""
+    for name, value in PRIORITIES.items():
+        control_plane.request("POST", CLASSES, {"metadata": {"name": name}, "value": value})
+    yield tuple(PRIORITIES)
+    for name in PRIORITIES:
+        control_plane.request("DELETE", f"{CLASSES}/{name}")
+
+
+@pytest.fixture
+def kubelet(
+    control_plane: ControlPlane, world: World, classes: tuple[str, ...]
+) -> Iterator[Process]:
+    """A kubelet for all nodes: it admits pods in order, and lets them end in their own time."""
+    started = control_plane.start_admitting_kubelet()
+    yield started
+    started.stop()

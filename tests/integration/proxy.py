@@ -1,7 +1,8 @@
 """A proxy between a scheduler and its API server that can break everything on the way.
 
-It listens in plain HTTP and speaks TLS to the API server, as administrator, so that it sees what is
-asked and can lose one answer of many, hold a request, rewrite what is told, or cut every watch.
+It listens in plain HTTP and speaks TLS to the API server, as administrator or as whoever it is told
+to be, so that it sees what is asked and can lose one answer of many, hold a request, rewrite what
+is told, or cut every watch.
 
     proxy.add(Rule("POST", "/binding", lose="answer", times=1))
 """
@@ -78,12 +79,19 @@ class Rule:
 
 
 class Proxy:
-    """A context manager; it runs in a thread of its own."""
+    """A context manager; it runs in a thread of its own.
 
-    def __init__(self, plane: ControlPlane, *, port: int | None = None) -> None:
+    Args:
+        port: Where it listens; a free one by default.
+        behind: The kubeconfig of whom it speaks as; an administrator by default.
+    """
+
+    def __init__(
+        self, plane: ControlPlane, *, port: int | None = None, behind: Path | None = None
+    ) -> None:
         self.asked: list[Asked] = []
         self._rules: list[Rule] = []
-        self._access = read_kubeconfig(plane.admin_kubeconfig)
+        self._access = read_kubeconfig(behind or plane.admin_kubeconfig)
         self._ports = PortClaims()
         self.port = port or self._ports.claim()
         self.kubeconfig = write_plain_kubeconfig(plane.directory, self.port)
@@ -156,6 +164,7 @@ class Proxy:
         async with aiohttp.ClientSession(
             self._access.url,
             connector=connector,
+            headers=self._access.headers,
             timeout=aiohttp.ClientTimeout(total=None),
             read_bufsize=8 << 20,
         ) as self._session:

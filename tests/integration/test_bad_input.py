@@ -429,6 +429,48 @@ def test_unreadable_bound_pod_closes_its_node(control_plane, proxy, world):
         world.expect_scheduled(pod, on="b")
 
 
+def test_pod_that_is_nested_too_deeply_counts_like_any_other(control_plane, world, tmp_path):
+    """The API server lets everybody write ten thousand levels, which no decoder follows."""
+    world.nodes("a", cpu="2")
+    fields = '{"f:a":' * 5_000 + "{}" + "}" * 5_000
+    described = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": "deep",
+            "managedFields": [
+                {
+                    "manager": "anybody",
+                    "operation": "Update",
+                    "apiVersion": "v1",
+                    "fieldsType": "FieldsV1",
+                    "fieldsV1": "deep",
+                }
+            ],
+        },
+        "spec": {
+            "nodeName": "a",
+            "containers": [
+                {"name": "c", "image": "i", "resources": {"requests": {"cpu": "2"}}},
+            ],
+        },
+    }
+    written = tmp_path / "deep.json"
+    written.write_text(json.dumps(described).replace('"fieldsV1": "deep"', f'"fieldsV1": {fields}'))
+    path = f"/api/v1/namespaces/{world.namespace}/pods"
+    control_plane.kubectl("create", "--raw", path, "-f", str(written))
+    try:
+        config = configuration(profiles=[profile("deep")])
+        with scheduler_process(control_plane, config=config) as scheduler:
+            pod = world.pod(cpu="1", scheduler="deep")
+            (event,) = until(lambda: world.events(pod, "FailedScheduling"))
+            assert "1 Insufficient cpu" in event["note"]
+            assert not scheduler.lines("object.malformed")
+    finally:
+        # At once, since the tests' own decoder does not follow either.
+        control_plane.kubectl("delete", "--raw", f"{path}/deep?gracePeriodSeconds=0")
+
+
 def test_log_is_json_line_by_line(scheduler):
     """Whatever is logged can be read by a machine, from the first line on."""
     lines = scheduler.log.splitlines()

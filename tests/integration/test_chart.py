@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import itertools
 import json
 from pathlib import Path
 
@@ -11,10 +9,10 @@ import pytest
 import yaml
 
 from hack import manifests
-from hack.manifests import CHART, DEPLOY, helm, objects, template
+from hack.manifests import CHART, helm, objects, template
 from scheduler.checkup import Mark, check, rules
 from scheduler.config.run_settings import RunSettings
-from scheduler.kube.permissions import lease_permissions
+from scheduler.kube.permissions import lease_permissions, resource_permissions
 from tests.integration.world import OURS, World, scheduler_process, until
 
 pytestmark = pytest.mark.integration
@@ -24,8 +22,6 @@ MONITORING = {"ServiceMonitor": "servicemonitors", "PodMonitor": "podmonitors"}
 MONITORING["PrometheusRule"] = "prometheusrules"
 LEASE = lease_permissions("kube-system", OURS)
 RULES = [each.rule for each in (*rules(RunSettings()), *LEASE)]
-
-_numbers = itertools.count(1)
 
 
 def custom_resource(kind, plural):
@@ -78,7 +74,14 @@ def test_chart_passes_lint(values):
         ("logLevel=loud", "logLevel"),
         ("resources.requests.cpu=much", "cpu"),
         ("serviceMonitor.interval=often", "interval"),
+        ("tls.enabled=1", "tls/enabled"),
+        ("tls.secretName=Not a name", "secretName"),
+        ("rbac.metricsReaders[0].kind=Robot", "metricsReaders"),
+        ("flowSchema.matchingPrecedence=0", "matchingPrecedence"),
+        ("podMonitor.enabled=true", "podMonitor.tokenSecret.name: over HTTPS"),
         ("config.leaderElection.leaderElect=false", "replicas: more than one needs"),
+        ("configResource.name=Main", "name"),
+        ("configResource.crd.keep=perhaps", "keep"),
     ],
 )
 def test_bad_values_are_refused_by_name(value, said):
@@ -87,16 +90,26 @@ def test_bad_values_are_refused_by_name(value, said):
 
 
 def test_rich_values_arrive_where_they_belong():
-    found = {each["kind"]: each for each in objects(template("--no-hooks", "--values", RICH))}
+    every = objects(template("--no-hooks", "--values", RICH))
+    found = {each["kind"]: each for each in every}
     pod = found["Deployment"]["spec"]["template"]["spec"]
     (container,) = pod["containers"]
 
     assert container["image"].startswith("registry.example.com/py-scheduler@sha256:0123")
     assert {"--port=10300", "--bind-address=::", "--log-level=debug"} <= set(container["args"])
     assert found["Role"]["rules"][1]["resourceNames"] == ["second-lease"]
-    assert found["ClusterRole"]["rules"][-1]["apiGroups"] == ["metrics.k8s.io"]
+    everywhere, metrics = [each for each in every if each["kind"] == "ClusterRole"]
+    assert everywhere["rules"][-1]["apiGroups"] == ["metrics.k8s.io"]
+    assert metrics["rules"] == [{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}]
     assert found["RoleBinding"]["subjects"][0]["name"] == "somebody"
     assert set(MONITORING) <= set(found)
+    assert {"--tls-cert-file=/etc/py-scheduler-tls/tls.crt"} <= set(container["args"])
+    assert {"name": "tls", "secret": {"secretName": "serving"}} in pod["volumes"]
+    (endpoint,) = found["ServiceMonitor"]["spec"]["endpoints"]
+    assert (endpoint["scheme"], endpoint["tlsConfig"]["ca"]["secret"]["name"]) == (
+        "https",
+        "serving",
+    )
     assert 'job="second"' in yaml.safe_dump(found["PrometheusRule"])
     assert 'job="py-scheduler"' not in yaml.safe_dump(found["PrometheusRule"])
 
@@ -114,7 +127,27 @@ def test_a_single_replica_needs_neither_lease_nor_budget():
     flags = ["--set", "replicas=1", "--set", "config.leaderElection.leaderElect=false"]
     kinds = {each["kind"] for each in objects(template(*flags))}
 
-    assert not kinds & {"Role", "RoleBinding", "PodDisruptionBudget"}
+    assert not kinds & {"Role", "RoleBinding", "PodDisruptionBudget", "Lease"}
+
+
+def test_lease_of_somebody_else_is_not_ours_to_make():
+    """Taking over kube-scheduler's lease must not make it part of the release."""
+    flag = "config.leaderElection.resourceName=kube-scheduler"
+
+    assert "Lease" in {each["kind"] for each in objects(template())}
+    assert "Lease" not in {each["kind"] for each in objects(template("--set", flag))}
+
+
+def test_plain_http_asks_nobody():
+    found = objects(template("--set", "tls.enabled=false"))
+    kinds = {each["kind"]: each for each in found}
+    (container,) = kinds["Deployment"]["spec"]["template"]["spec"]["containers"]
+
+    assert "--insecure-metrics" in container["args"]
+    assert container["livenessProbe"]["httpGet"]["scheme"] == "HTTP"
+    assert "--insecure-metrics" in kinds["Pod"]["spec"]["containers"][0]["args"]
+    needed = [each.rule for each in rules(RunSettings(insecure_metrics=True))]
+    assert kinds["ClusterRole"]["rules"] == needed
 
 
 def test_roles_are_what_is_needed_and_nothing_else():
@@ -123,12 +156,33 @@ def test_roles_are_what_is_needed_and_nothing_else():
     assert [*found["ClusterRole"]["rules"], *found["Role"]["rules"]] == RULES
 
 
-def test_deploy_is_what_the_chart_renders(control_plane):
-    assert {path.name: path.read_text() for path in DEPLOY.glob("*.yaml")} == manifests.files(), (
-        "run: make manifests"
-    )
-    built = objects(control_plane.kubectl("kustomize", str(DEPLOY)))
-    rendered = objects(template("--no-hooks"))
+def test_the_resource_comes_with_its_name_alone():
+    named = ["--set", "configResource.name=main"]
+
+    def kinds(*flags):
+        return {each["kind"]: each for each in objects(template("--no-hooks", *flags))}
+
+    assert "CustomResourceDefinition" not in kinds()
+    without = [*named, "--set", "configResource.crd.create=false"]
+    assert "CustomResourceDefinition" not in kinds(*without)
+    found = kinds(*named, "--set", "configResource.crd.keep=true")
+    crd = found["CustomResourceDefinition"]
+    assert crd["metadata"]["annotations"] == {"helm.sh/resource-policy": "keep"}
+    (container,) = found["Deployment"]["spec"]["template"]["spec"]["containers"]
+    assert "--config-resource=main" in container["args"]
+    assert "profiles" not in yaml.safe_load(found["ConfigMap"]["data"]["config.yaml"])
+    wanted = [each.rule for each in resource_permissions("main")]
+    assert all(rule in found["ClusterRole"]["rules"] for rule in wanted)
+
+
+@pytest.mark.parametrize(
+    ("folder", "flags"), manifests.FOLDERS.items(), ids=["default", "config-resource"]
+)
+def test_deploy_is_what_the_chart_renders(control_plane, folder, flags):
+    there = {path.name: path.read_text() for path in folder.glob("*.yaml")}
+    assert there == manifests.files(*flags), "run: make manifests"
+    built = objects(control_plane.kubectl("kustomize", str(folder)))
+    rendered = objects(template("--no-hooks", *flags))
 
     assert {(each["kind"], each["metadata"]["name"]) for each in built} == {
         (each["kind"], each["metadata"]["name"]) for each in rendered
@@ -148,6 +202,24 @@ def test_every_object_is_accepted(control_plane, namespace, monitoring, values):
     said = control_plane.kubectl("apply", "--dry-run=server", "-f", "-", stdin=text)
 
     assert len(said.splitlines()) == len(objects(text))
+
+
+@pytest.mark.parametrize("values", [[], ["--values", RICH]], ids=["default", "rich"])
+def test_pods_meet_the_restricted_standard(control_plane, namespace, values):
+    """The strictest of the Pod Security Standards, enforced where they run."""
+    control_plane.kubectl(
+        "label", "namespace", namespace, "pod-security.kubernetes.io/enforce=restricted"
+    )
+    found = objects(template(*values, release=namespace, namespace=namespace))
+    (test,) = [each for each in found if each["kind"] == "Pod"]
+    (deployment,) = [each for each in found if each["kind"] == "Deployment"]
+    run = {**test, "spec": deployment["spec"]["template"]["spec"], "metadata": {"name": "run"}}
+    account = {"metadata": {"name": test["spec"]["serviceAccountName"]}}
+    where = f"/api/v1/namespaces/{namespace}"
+    control_plane.request("POST", f"{where}/serviceaccounts", account)
+
+    for pod in (test, run):
+        control_plane.request("POST", f"{where}/pods?dryRun=All", pod)
 
 
 @pytest.fixture
@@ -193,89 +265,3 @@ def test_check_passes_with_what_the_chart_grants(installed):
         return all(each.mark is Mark.OK for each in check(settings))
 
     until(all_well, "the roles are known to the API server")
-
-
-@contextlib.contextmanager
-def account(plane, granted):
-    """A service account that may do what *granted* says, rules of a Role last; its kubeconfig."""
-    name = f"incomplete-{next(_numbers)}"
-    plane.request(
-        "POST", "/api/v1/namespaces/kube-system/serviceaccounts", {"metadata": {"name": name}}
-    )
-    api = "/apis/rbac.authorization.k8s.io/v1"
-    subject = {"kind": "ServiceAccount", "name": name, "namespace": "kube-system"}
-    role = {"metadata": {"name": name}, "rules": granted}
-    bound = {
-        "metadata": {"name": name},
-        "roleRef": {
-            "apiGroup": "rbac.authorization.k8s.io",
-            "kind": "ClusterRole",
-            "name": name,
-        },
-        "subjects": [subject],
-    }
-    plane.request("POST", f"{api}/clusterroles", role)
-    plane.request("POST", f"{api}/clusterrolebindings", bound)
-    try:
-        yield plane.service_account_kubeconfig("kube-system", name)
-    finally:
-        plane.request("DELETE", f"{api}/clusterrolebindings/{name}")
-        plane.request("DELETE", f"{api}/clusterroles/{name}")
-
-
-def called(rule):
-    return f"{rule['resources'][0]}-{'-'.join(rule['verbs'])}"
-
-
-@pytest.mark.parametrize("number", range(len(RULES)), ids=[called(rule) for rule in RULES])
-def test_check_notices_any_rule_that_is_gone(control_plane, number):
-    rest = [rule for index, rule in enumerate(RULES) if index != number]
-    with account(control_plane, rest) as kubeconfig:
-        settings = RunSettings(kubeconfig=str(kubeconfig))
-
-        def only_failure():
-            failed = [each for each in check(settings) if each.mark is Mark.FAILED]
-            return failed if len(failed) == 1 else None
-
-        (found,) = until(only_failure, "one row fails")
-        gone = RULES[number]
-        assert found.what.startswith(f"may {','.join(gone['verbs'])} {gone['resources'][0]}")
-        assert f"missing: {','.join(gone['verbs'])}" in found.said
-
-
-def test_scheduler_notices_reads_that_are_gone(control_plane):
-    """Each rule that reads is needed by a running scheduler, not by the list of rules alone."""
-    read = [rule for rule in RULES if "watch" in rule["verbs"]]
-    with (
-        account(control_plane, []) as kubeconfig,
-        scheduler_process(control_plane, kubeconfig=kubeconfig, ready=False) as started,
-    ):
-        plurals = {rule["resources"][0] for rule in read}
-
-        def refused():
-            said = " ".join(json.dumps(line) for line in started.lines("watch.refused"))
-            return all(plural in said for plural in plurals)
-
-        until(refused, f"refusals of {plurals}")
-        assert not started.ready()
-
-
-@pytest.mark.parametrize("gone", ["pods/binding", "pods/status", "events"])
-def test_scheduler_notices_writes_that_are_gone(control_plane, world, gone):
-    name = f"no-{gone.replace('/', '-')}"
-    rest = [rule for rule in RULES if rule["resources"] != [gone]]
-    config = {"profiles": [{"schedulerName": name}], "leaderElection": {"leaderElect": False}}
-    head = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
-    with (
-        account(control_plane, rest) as kubeconfig,
-        scheduler_process(control_plane, kubeconfig=kubeconfig, config=head | config) as started,
-    ):
-        mine = World(control_plane, world.namespace, started)
-        mine.nodes("a", cpu="1")
-        fits, waits = mine.pod(cpu="1", scheduler=name), mine.pod(cpu="9", scheduler=name)
-        until(lambda: started.metric("rest_client_requests_total", code="403"), "a refusal")
-        if gone == "pods/binding":
-            assert not mine.node_of(fits)
-        else:
-            mine.expect_scheduled(fits)
-        assert not mine.node_of(waits)

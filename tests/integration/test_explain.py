@@ -83,6 +83,50 @@ def test_a_parked_pods_condition_is_the_message_explained(world):
     assert conditions["PodScheduled"]["message"] == said["message"]
 
 
+@pytest.fixture
+def urgent(control_plane):
+    """A priority class that may evict pods of none."""
+    path, name = "/apis/scheduling.k8s.io/v1/priorityclasses", "explain-urgent"
+    control_plane.request("POST", path, {"metadata": {"name": name}, "value": 1000})
+    yield name
+    control_plane.request("DELETE", f"{path}/{name}")
+
+
+def test_the_evictions_that_are_explained_are_those_that_happen(world, urgent):
+    """One victim is behind a budget; the pod is asked about first, then its twin is scheduled."""
+    world.nodes("guarded", "open", cpu="2")
+    world.create(
+        "policy/v1/poddisruptionbudgets",
+        {
+            "metadata": {"name": "guard"},
+            "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "db"}}},
+        },
+    )
+    victims = {
+        name: world.pod(cpu="2", nodeName=name, labels={"app": app})
+        for name, app in (("guarded", "db"), ("open", "web"))
+    }
+    waiting = world.pod(cpu="2", scheduler=NOBODY, priorityClassName=urgent)
+
+    said = json.loads(live(world, waiting, "--profile", "py-scheduler", "-o", "json"))
+
+    keys = {name: f"{world.namespace}/{victim}" for name, victim in victims.items()}
+    assert said["decision"] == "Preempt"
+    assert said["preemption"] == {
+        "node": "open",
+        "victims": [keys["open"]],
+        "candidates": [
+            {"node": "guarded", "victims": [keys["guarded"]], "pdb_violations": 1},
+            {"node": "open", "victims": [keys["open"]], "pdb_violations": 0},
+        ],
+        "message": "",
+    }
+    world.expect_scheduled(world.pod(cpu="2", priorityClassName=urgent), on="open")
+    left = {each["metadata"]["name"] for each in world.all_pods()}
+    assert victims["guarded"] in left
+    assert victims["open"] not in left
+
+
 def test_a_dump_and_the_cluster_say_the_same(world):
     world.nodes("a", cpu="4", zone="one")
     world.nodes("b", cpu="8", zone="two")

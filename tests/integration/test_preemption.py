@@ -5,67 +5,24 @@ from __future__ import annotations
 import pytest
 
 from hack.api import ApiError
+from tests.integration.ranks import (
+    CLASSES,
+    budget,
+    condition,
+    expect_gone,
+    gone,
+    pod,
+    running,
+)
 from tests.integration.world import until
 
 pytestmark = pytest.mark.integration
 
-_CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 NO_ROOM = "0/1 nodes are available: 1 Insufficient cpu."
 NO_VICTIMS = (
     f"{NO_ROOM} no new claims to deallocate, preemption: 0/1 nodes are available: "
     "1 No preemption victims found for incoming pod."
 )
-
-
-@pytest.fixture(scope="module")
-def classes(control_plane):
-    """Priority classes, from the least important to the most."""
-    values = {"test-low": -10, "test-mid": 100, "test-high": 1000, "test-highest": 10000}
-    for name, value in values.items():
-        control_plane.request("POST", _CLASSES, {"metadata": {"name": name}, "value": value})
-    yield tuple(values)
-    for name in values:
-        control_plane.request("DELETE", f"{_CLASSES}/{name}")
-
-
-@pytest.fixture
-def kubelet(control_plane, world, classes):
-    """A kubelet for all nodes: it admits pods in order, and lets them end in their own time."""
-    started = control_plane.start_admitting_kubelet()
-    yield started
-    started.stop()
-
-
-def pod(world, of, *, cpu="1", grace=0, **more):
-    return world.pod(
-        cpu=cpu,
-        priorityClassName=f"test-{of}",
-        terminationGracePeriodSeconds=grace,
-        **more,
-    )
-
-
-def gone(world, name):
-    try:
-        world.read(name)
-    except ApiError as error:
-        return error.status == 404
-    return False
-
-
-def expect_gone(world, *names):
-    for name in names:
-        until(lambda name=name: gone(world, name), f"{name} is gone")
-
-
-def running(world, name, on):
-    world.expect_scheduled(name, on=on)
-    until(lambda: world.read(name)["status"].get("phase") == "Running", f"{name} runs")
-
-
-def condition(world, name, kind):
-    found = world.read(name)["status"].get("conditions", ())
-    return next((each for each in found if each["type"] == kind), None)
 
 
 def test_room_is_made_and_told(world, kubelet):
@@ -131,17 +88,7 @@ def test_a_budget_is_respected_where_there_is_another_way(world, kubelet):
     victim = pod(world, "mid", cpu="2", nodeSelector={"kubernetes.io/hostname": "b"})
     running(world, kept, "a")
     running(world, victim, "b")
-    body = {
-        "metadata": {"name": "db"},
-        "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "db"}}},
-    }
-    world.create("policy/v1/poddisruptionbudgets", body)
-    path = f"/apis/policy/v1/namespaces/{world.namespace}/poddisruptionbudgets/db"
-    until(
-        lambda: world.plane.request("GET", path).get("status", {}).get("currentHealthy") == 1,
-        "the budget is counted",
-    )
-    world.settle()
+    budget(world, "db", {"app": "db"}, 1, minAvailable=1)
 
     world.expect_scheduled(pod(world, "high", cpu="2"), on="b")
     expect_gone(world, victim)
@@ -152,12 +99,7 @@ def test_a_budget_does_not_stop_what_there_is_no_other_way_for(world, kubelet):
     world.nodes("a", cpu="2")
     victim = pod(world, "low", cpu="2", labels={"app": "db"})
     running(world, victim, "a")
-    body = {
-        "metadata": {"name": "db"},
-        "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "db"}}},
-    }
-    world.create("policy/v1/poddisruptionbudgets", body)
-    world.settle()
+    budget(world, "db", {"app": "db"}, 1, minAvailable=1)
 
     world.expect_scheduled(pod(world, "high", cpu="2"), on="a")
     expect_gone(world, victim)
@@ -169,11 +111,11 @@ def test_who_must_never_preempt_waits(world, kubelet):
     running(world, low, "a")
     control_plane = world.plane
     meek = {"metadata": {"name": "test-meek"}, "value": 5000, "preemptionPolicy": "Never"}
-    control_plane.request("POST", _CLASSES, meek)
+    control_plane.request("POST", CLASSES, meek)
     try:
         high = pod(world, "meek", cpu="2")
     finally:
-        control_plane.request("DELETE", f"{_CLASSES}/test-meek")
+        control_plane.request("DELETE", f"{CLASSES}/test-meek")
 
     world.expect_unschedulable(
         high,

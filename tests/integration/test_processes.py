@@ -129,6 +129,25 @@ def test_replicas_take_turns(control_plane, world):
             assert standby.metric("leader_election_master_status", name=name) == 1
 
 
+def test_standby_reads_nothing_before_its_turn_if_told_so(control_plane, world):
+    """Then it is not ready either, as upstream; what it missed it reads when it leads."""
+    world.nodes("a")
+    election = {**SHORT_LEASE, "resourceName": f"{world.namespace}-late"}
+    config = document("late", leaderElection=election, delayCacheUntilActive=True)
+    with scheduler_process(control_plane, config=config) as leader:
+        leader.expect_line("lease.acquired")
+        with scheduler_process(control_plane, config=config, ready=False) as standby:
+            standby.expect_line("lease.awaited")
+            world.expect_scheduled(world.pod(scheduler="late"), on="a")
+            assert not standby.ready()
+            assert not standby.lines("watch.synced")
+
+            assert leader.stop() == 0
+            world.expect_scheduled(world.pod(scheduler="late"), on="a")
+            standby.wait_until_ready()
+            assert standby.metric("scheduler_cache_size", type="pods") == 2
+
+
 def test_leader_that_stops_politely_hands_over_at_once(control_plane, world):
     """A released lease is free: with a lease of an hour nobody could wait for its end."""
     world.nodes("a")

@@ -24,7 +24,12 @@ from scheduler.checkup import (
 )
 from scheduler.cli import main
 from scheduler.config.run_settings import RunSettings
-from scheduler.kube.permissions import Permission, cluster_permissions, lease_permissions
+from scheduler.kube.permissions import (
+    Permission,
+    cluster_permissions,
+    lease_permissions,
+    review_permissions,
+)
 from scheduler.user_plugins import build_profiles
 
 ROOT = Path(__file__).parents[2]
@@ -156,6 +161,16 @@ def test_rules_are_printed_without_asking_anybody():
     assert yaml.safe_load(result.output) == [each.rule for each in rules(RunSettings())]
 
 
+def test_who_serves_plain_http_asks_nobody_who_may_read():
+    asks = [each.rule for each in review_permissions()]
+    plain = rules(RunSettings(insecure_metrics=True))
+
+    assert [each.rule for each in rules(RunSettings())] == [*(each.rule for each in plain), *asks]
+    assert rules(RunSettings(port=0)) == plain
+    result = CliRunner().invoke(main, ["check", "--rules", "--insecure-metrics"])
+    assert yaml.safe_load(result.output) == [each.rule for each in plain]
+
+
 def test_mistakes_of_the_operator_end_with_2(tmp_path):
     path = tmp_path / "config.yaml"
     path.write_text(f"{HEAD}podInitialBackoffSeconds: -1\n")
@@ -223,7 +238,7 @@ def test_every_value_is_explained():
     lines = (ROOT / "charts/py-scheduler/values.yaml").read_text().splitlines()
     sections = {"image", "serviceAccount", "rbac", "livenessProbe", "readinessProbe"}
     sections |= {"podDisruptionBudget", "service", "networkPolicy", "serviceMonitor", "podMonitor"}
-    sections |= {"prometheusRule", "grafanaDashboard", "flowSchema"}
+    sections |= {"prometheusRule", "grafanaDashboard", "flowSchema", "configResource", "tls"}
     unexplained = [
         line
         for before, line in pairwise(lines)
@@ -236,5 +251,5 @@ def test_every_value_is_explained():
     kubernetes = {"requests", "limits", "capabilities", "seccompProfile", "profiles"}
     kubernetes |= {"apiVersion", "kind", "leaderElection", "labels", "runAsUser", "runAsGroup"}
     kubernetes |= {"runAsNonRoot", "fsGroup", "privileged", "readOnlyRootFilesystem"}
-    kubernetes |= {"allowPrivilegeEscalation"}
+    kubernetes |= {"allowPrivilegeEscalation", "tokenSecret"}
     assert {line.strip().partition(":")[0] for line in inside} <= kubernetes

@@ -34,8 +34,32 @@ app.kubernetes.io/component: scheduler
 {{- end }}
 {{- end }}
 
+{{- /* How the endpoint is spoken to; also the name of its port. */ -}}
+{{- define "py-scheduler.scheme" -}}
+{{- .Values.tls.enabled | ternary "https" "http" }}
+{{- end }}
+
+{{- /* How a scrape tells that it speaks with the right one. */ -}}
+{{- define "py-scheduler.scrapeTLS" -}}
+{{- if .Values.tls.secretName }}
+ca:
+  secret:
+    name: {{ .Values.tls.secretName }}
+    key: ca.crt
+serverName: {{ include "py-scheduler.fullname" . }}.{{ .Release.Namespace }}.svc
+{{- else }}
+# The certificate is made at the start: there is nothing to verify it with.
+insecureSkipVerify: true
+{{- end }}
+{{- end }}
+
 {{- /* The configuration as it is mounted: the lease gets a name and a place of its own. */ -}}
 {{- define "py-scheduler.config" -}}
 {{- $own := dict "resourceName" (include "py-scheduler.fullname" .) "resourceNamespace" .Release.Namespace }}
-{{- toYaml (mergeOverwrite (dict "leaderElection" $own) .Values.config) }}
+{{- $config := mergeOverwrite (dict "leaderElection" $own) (deepCopy .Values.config) }}
+{{- /* What an object tells, the file must not. */ -}}
+{{- if .Values.configResource.name }}
+{{- $config = omit $config "profiles" "extenders" "percentageOfNodesToScore" "podInitialBackoffSeconds" "podMaxBackoffSeconds" }}
+{{- end }}
+{{- toYaml $config }}
 {{- end }}

@@ -43,6 +43,7 @@ type cluster struct {
 	nodes     []fwk.NodeInfo
 	names     []string
 	index     map[string]int
+	pods      cache.Indexer
 }
 
 func newCluster(ctx context.Context, rawConfig json.RawMessage, raws []json.RawMessage) (*cluster, error) {
@@ -53,6 +54,7 @@ func newCluster(ctx context.Context, rawConfig json.RawMessage, raws []json.RawM
 	made := &cluster{profile: asked, plugins: map[string]fwk.Plugin{}, index: map[string]int{}}
 	client := fake.NewClientset()
 	factory := informers.NewSharedInformerFactory(client, 0)
+	made.pods = factory.Core().V1().Pods().Informer().GetIndexer()
 	queueFactory := informers.NewSharedInformerFactory(client, 0)
 	if err := made.buildScheduler(ctx, client, queueFactory); err != nil {
 		return nil, err
@@ -112,7 +114,11 @@ func (c *cluster) buildFramework(ctx context.Context, client *fake.Clientset, fa
 		return err
 	}
 	registry := frameworkruntime.Registry{}
-	for name, make := range plugins.NewInTreeRegistry() {
+	known := plugins.NewInTreeRegistry()
+	if err := known.Register(onlyLabelledName, newOnlyLabelled); err != nil {
+		return err
+	}
+	for name, make := range known {
 		registry[name] = func(ctx context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
 			plugin, err := make(ctx, args, handle)
 			c.plugins[name] = plugin
@@ -126,14 +132,16 @@ func (c *cluster) buildFramework(ctx context.Context, client *fake.Clientset, fa
 		frameworkruntime.WithParallelism(1),
 		frameworkruntime.WithSharedDRAManager(devices),
 		frameworkruntime.WithPodNominator(c.scheduler.SchedulingQueue),
+		frameworkruntime.WithWaitingPods(frameworkruntime.NewWaitingPodsMap()),
+		frameworkruntime.WithPodsInPreBind(frameworkruntime.NewPodsInPreBindMap()),
 		frameworkruntime.WithSharedCSIManager(nodevolumelimits.NewCSIManager(factory.Storage().V1().CSINodes().Lister())),
 	)
 	c.framework = built
 	return err
 }
 
-// deviceManager makes what scorers ask about extended resources that devices back. It hears of no
-// claims and slices: DynamicResources itself is not compared.
+// deviceManager makes what DynamicResources reads, and scorers ask about extended resources that
+// devices back. It hears of no claims and slices: pods with claims are not compared.
 func deviceManager(ctx context.Context, client *fake.Clientset, factory informers.SharedInformerFactory) (fwk.SharedDRAManager, error) {
 	slices, err := tracker.StartTracker(ctx, tracker.Options{
 		EnableConsumableCapacity: true,

@@ -27,15 +27,20 @@ type scores struct {
 	Weighted   []int64 `json:"weighted"`
 }
 
-// An outcome is what SchedulePod makes of it.
+// An outcome is what one scheduling cycle makes of it.
 type outcome struct {
 	Host    string   `json:"host,omitempty"`
 	Message string   `json:"message,omitempty"`
 	Plugins []string `json:"plugins,omitempty"`
 	Error   string   `json:"error,omitempty"`
+	// What becomes of the pod's nomination where no node fits: a node's name where room is made
+	// there, nothing where it is taken away, null where it stays as it is.
+	Nominates *string `json:"nominates,omitempty"`
 }
 
 type podAnswer struct {
+	// Which plugins keep the pod out of the queue.
+	PreEnqueue map[string]verdict `json:"preEnqueue,omitempty"`
 	// What each plugin says in PreFilter, where it is not plain success.
 	PreFilter map[string]verdict `json:"preFilter,omitempty"`
 	// What each plugin that does not skip says in Filter, asked alone about every node.
@@ -51,7 +56,7 @@ type podAnswer struct {
 }
 
 func (c *cluster) judge(ctx context.Context, pod *v1.Pod) podAnswer {
-	given := podAnswer{Outcome: c.schedule(ctx, pod)}
+	given := podAnswer{PreEnqueue: c.gates(ctx, pod), Outcome: c.schedule(ctx, pod)}
 	c.askSeparately(ctx, pod, &given)
 	state := framework.NewCycleState()
 	narrowed, status, _ := c.framework.RunPreFilterPlugins(ctx, state, pod)
@@ -74,17 +79,30 @@ func (c *cluster) judge(ctx context.Context, pod *v1.Pod) podAnswer {
 	return given
 }
 
-// schedule asks the scheduler itself, with nothing in between.
+// gates asks who would keep the pod out of the queue; everything else is asked all the same.
+func (c *cluster) gates(ctx context.Context, pod *v1.Pod) map[string]verdict {
+	closed := map[string]verdict{}
+	for _, plugin := range c.framework.PreEnqueuePlugins() {
+		if status := plugin.PreEnqueue(ctx, pod); !status.IsSuccess() {
+			closed[plugin.Name()] = verdictOf(status)
+		}
+	}
+	return closed
+}
+
+// schedule runs the cycle as the scheduler does: SchedulePod, with nothing in between, and the
+// post-filter plugins where no node fits.
 func (c *cluster) schedule(ctx context.Context, pod *v1.Pod) outcome {
 	info, err := framework.NewPodInfo(pod)
 	if err != nil {
+		// The queue would go on with what could be read of it; whoever asks only wants to know.
 		return outcome{Error: err.Error()}
 	}
-	queued := &framework.QueuedPodInfo{PodInfo: info}
-	result, err := c.scheduler.SchedulePod(ctx, c.framework, framework.NewCycleState(), queued)
+	state := framework.NewCycleState()
+	result, err := c.scheduler.SchedulePod(ctx, c.framework, state, &framework.QueuedPodInfo{PodInfo: info})
 	var fitError *framework.FitError
 	if errors.As(err, &fitError) {
-		return outcome{Message: err.Error(), Plugins: fitError.Diagnosis.UnschedulablePlugins.UnsortedList()}.sorted()
+		return c.makeRoom(ctx, state, pod, fitError)
 	}
 	if err != nil {
 		return outcome{Error: err.Error()}
@@ -92,9 +110,24 @@ func (c *cluster) schedule(ctx context.Context, pod *v1.Pod) outcome {
 	return outcome{Host: result.SuggestedHost}
 }
 
-func (o outcome) sorted() outcome {
-	sort.Strings(o.Plugins)
-	return o
+// makeRoom asks the post-filter plugins, and writes the message with what they add. Preemption
+// reads the pod anew, from where an informer would have put it.
+func (c *cluster) makeRoom(ctx context.Context, state fwk.CycleState, pod *v1.Pod, found *framework.FitError) outcome {
+	given := outcome{Plugins: found.Diagnosis.UnschedulablePlugins.UnsortedList()}
+	sort.Strings(given.Plugins)
+	if c.framework.HasPostFilterPlugins() {
+		if err := c.pods.Add(pod); err != nil {
+			return outcome{Error: err.Error()}
+		}
+		defer func() { _ = c.pods.Delete(pod) }()
+		result, status := c.framework.RunPostFilterPlugins(ctx, state, pod, found.Diagnosis.NodeToStatus)
+		found.Diagnosis.PostFilterMsg = status.Message()
+		if result != nil && result.Mode() == fwk.ModeOverride {
+			given.Nominates = &result.NominatedNodeName
+		}
+	}
+	given.Message = found.Error()
+	return given
 }
 
 func (c *cluster) askSeparately(ctx context.Context, pod *v1.Pod, given *podAnswer) {

@@ -12,9 +12,9 @@ from scheduler.model.objects import Namespace
 from scheduler.model.pod import HostPort, Pod
 from scheduler.model.selectors import EXISTS, NOT_IN, Requirement, from_map
 from scheduler.snapshot.columns import ClusterColumns
+from scheduler.snapshot.disks import disks_of
 from scheduler.snapshot.node_table import NodeTable
 from scheduler.snapshot.pod_groups import PodSet
-from scheduler.snapshot.volume_use import disks_of
 from scheduler.testing.builders import make_node, make_object, make_pod
 from tests.unit.plugins.storing import (
     RESOURCES as KINDS,

@@ -44,6 +44,11 @@ def test_a_partial_struct_keeps_the_other_defaults():
     )
 
 
+def test_pods_of_other_schedulers_may_be_evicted_unless_a_document_says_otherwise():
+    assert args_of("DefaultPreemption", "{}").preempt_foreign_pods
+    assert not args_of("DefaultPreemption", "{preemptForeignPods: false}").preempt_foreign_pods
+
+
 def test_an_empty_list_of_resources_and_a_zero_weight_mean_the_default():
     empty = args_of("NodeResourcesFit", "{scoringStrategy: {type: MostAllocated, resources: []}}")
     weightless = args_of(
@@ -98,6 +103,16 @@ RATIO = "scoringStrategy: {type: RequestedToCapacityRatio, requestedToCapacityRa
             "DefaultPreemption",
             "{minCandidateNodesAbsolute: 0, minCandidateNodesPercentage: 0}",
             "minCandidateNodesPercentage: cannot be zero at the same time",
+        ),
+        (
+            "DefaultPreemption",
+            "{preemptForeignPods: never}",
+            "preemptForeignPods: must be true or false, got 'never'",
+        ),
+        (
+            "DefaultPreemption",
+            "{preemptForeignPod: false}",
+            "preemptForeignPod: unknown field; did you mean preemptForeignPods?",
         ),
         (
             "InterPodAffinity",

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from scheduler.cycle.scheduling import BREATHE, NO_NODES, Attempt, decide, schedule
 from scheduler.cycle.ties import pick
 from scheduler.framework.decision import CLEAR, KEEP, Bind, Park, Preempt, Retry, SetTo
+from scheduler.framework.observer import Silent
 from scheduler.framework.rejection import (
     Candidate,
     Failure,
@@ -240,6 +241,28 @@ def test_the_nominated_node_need_not_be_among_the_named():
     assert decision.node == "b"
 
 
+class CannotTell:
+    """A filter that cannot judge some nodes."""
+
+    name = "CannotTell"
+
+    def __init__(self, *names):
+        self.names = names
+
+    def filter(self, pod, nodes):
+        yield Failure(np.array([name in self.names for name in nodes.names]), "lost")
+
+
+def test_who_cannot_judge_the_nominated_node_is_heard_with_all_the_nodes():
+    """Where the node is not among those that were named, nothing is amiss."""
+    outside = decide(attempt(First(Only(frozenset("a"))), CannotTell("b"), pod=nominee()))
+    inside = decide(attempt(CannotTell("b"), pod=nominee()))
+
+    assert outside.node == "a"
+    assert isinstance(inside, Retry)
+    assert "failed in Filter: lost" in inside.message
+
+
 def test_a_refusal_beforehand_counts_for_the_nominated_node_too():
     decision = decide(attempt(First(Refused("no")), Refuses(), pod=nominee()))
 
@@ -338,6 +361,54 @@ def test_a_post_filter_must_answer():
     assert decision.message.endswith("plugin 'After' answered PostFilter with None")
 
 
+def searching(*steps):
+    """Answer with a search that pauses after each step but the last, which is its answer."""
+
+    def search(ask):
+        yield from steps[:-1]
+        if isinstance(steps[-1], Exception):
+            raise steps[-1]
+        return steps[-1]
+
+    return search
+
+
+def test_a_search_for_room_may_pause():
+    """Each of its pauses is one of the cycle; its end is its answer."""
+
+    def pauses(answer):
+        steps = list(schedule(attempt(Refuses("*"), After(answer))))
+        assert set(steps) == {BREATHE}
+        return len(steps)
+
+    assert pauses(searching(None, None, None, propose())) == pauses(propose()) + 3
+    assert isinstance(decide(attempt(Refuses("*"), After(searching(None, propose())))), Preempt)
+
+
+@pytest.mark.parametrize(
+    ("last", "said"),
+    [(ValueError("boom"), "raised ValueError in PostFilter: boom"), (None, "PostFilter with None")],
+)
+def test_a_search_that_fails_after_a_pause_is_blamed(last, said):
+    decision = decide(attempt(Refuses("*"), After(searching(None, last))))
+
+    assert isinstance(decision, Park)
+    assert said in decision.message
+
+
+def test_a_search_is_asked_once_however_often_it_pauses():
+    heard = []
+
+    class Listens(Silent):
+        def asked(self, point, plugin, times):
+            heard.append((point, plugin, times))
+
+    after = After(searching(None, None, Refusal("no")))
+    decide(replace(attempt(Refuses("*"), after), observer=Listens()))
+
+    assert [each for each in heard if each[0] == "PostFilter"] == [("PostFilter", "After", 1)]
+
+
 def test_a_proposal_after_a_refusal_counts():
     decision = decide(attempt(Refuses("*"), After(Refusal("one"), "A"), After(propose(), "B")))
 
@@ -371,20 +442,33 @@ def test_whoever_looks_for_room_can_ask_the_filters():
 # Pauses.
 
 
-def test_the_cycle_pauses_between_its_parts():
-    def pauses(given):
-        steps = []
-        cycle = schedule(given)
-        try:
-            while True:
-                steps.append(next(cycle))
-        except StopIteration:
-            return steps
+def pauses(given):
+    steps = []
+    cycle = schedule(given)
+    try:
+        while True:
+            steps.append(next(cycle))
+    except StopIteration:
+        return steps
 
+
+def test_the_cycle_pauses_between_its_parts():
     assert pauses(attempt(Likes())) == [BREATHE] * 2
     assert pauses(attempt(Refuses("a", "b"), Likes())) == [BREATHE]
     assert pauses(attempt(Refuses("*"), After(Refusal("x")))) == [BREATHE] * 2
     assert pauses(attempt(nodes=())) == []
+
+
+def test_volumes_are_counted_node_by_node_before_they_are_asked_about():
+    """The first pod with a volume may find all of them uncounted: thousands, after a start."""
+    data = {"name": "data", "gcePersistentDisk": {"pdName": "d"}}
+    names = [f"n{row}" for row in range(50)]
+    pods = [make_pod(f"p-{name}", node=name, volumes=[data]) for name in names]
+    nodes = table(*names, pods=pods)
+
+    assert pauses(attempt(Likes(), nodes=nodes)) == [BREATHE] * 2
+    assert pauses(attempt(Likes(), nodes=nodes, pod=make_pod(volumes=[data]))) == [BREATHE] * 52
+    assert pauses(attempt(Likes(), nodes=nodes, pod=make_pod(volumes=[data]))) == [BREATHE] * 2
 
 
 # A sample of the nodes (TestNumFeasibleNodesToFind).

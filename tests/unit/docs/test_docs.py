@@ -24,9 +24,7 @@ ROOT = Path(__file__).parents[3]
 PAGES = sorted(
     path for path in (*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/*/*.md"))
 )
-ROOMS = sorted(
-    path.parent.name for path in ROOT.glob("scheduler/*/__init__.py") if path.parent.name != "crds"
-)
+ROOMS = sorted(path.parent.name for path in ROOT.glob("scheduler/*/__init__.py"))
 
 
 def _read(name):
@@ -184,8 +182,29 @@ def test_every_flag_is_listed(heading, command):
 def test_every_alert_has_its_entry():
     alerts = yaml.safe_load(_read("charts/py-scheduler/files/alerts.yaml"))["groups"][0]["rules"]
     page = _section(_read("docs/operations.md"), "Alerts")
+    entries = dict(re.findall(r"^### (\w+)\n(.*?)(?=^### |\Z)", page, re.DOTALL | re.MULTILINE))
 
-    assert re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE) == [each["alert"] for each in alerts]
+    assert list(entries) == [each["alert"] for each in alerts]
+    for each in alerts:
+        anchor = each["annotations"]["runbook_url"].partition("docs/operations.md#")[2]
+        assert anchor == each["alert"].lower()
+        severity = each["labels"]["severity"].capitalize()
+        for part in (f"**Means.** {severity}: ", "**Look at.** ", "**Do.** "):
+            assert part in entries[each["alert"]], f"{each['alert']}: {part}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_metrics_that_are_named_exist(page):
+    text = page.read_text()
+    left_out = "" if page.name != "semantics.md" else _section(text, "Metrics")
+    named = re.findall(
+        r"\b((?:py_scheduler|scheduler|rest_client|leader_election)_\w+)",
+        text.replace(left_out, "") if left_out else text,
+    )
+    known = {family.name for family in families.FAMILIES}
+    others = {"scheduler_name"}
+
+    assert {re.sub("_(bucket|sum|count)$", "", each) for each in named} - others <= known
 
 
 @pytest.mark.parametrize("name", ["alerts.yaml", "dashboard.json"])

@@ -202,6 +202,132 @@ def test_times_in_yaml_stay_text():
     assert not said["notes"]
 
 
+# Making room.
+
+
+def budget(name, allowed, **labels):
+    return {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"selector": {"matchLabels": labels}},
+        "status": {"disruptionsAllowed": allowed},
+    }
+
+
+def running(name, at, cpu="2", started="", labels=None, **spec):
+    document = pod(name, cpu=cpu, at=at, **spec)
+    document["metadata"]["labels"] = labels or {}
+    if started:
+        document["status"]["startTime"] = f"2026-01-01T{started}:00Z"
+    return document
+
+
+def way(name, *victims, pdb_violations=0):
+    return {
+        "node": name,
+        "victims": [f"default/{victim}" for victim in victims],
+        "pdb_violations": pdb_violations,
+    }
+
+
+URGENT = pod("web", cpu="4", priority=100)
+FULL = (running("a1", "a", cpu="3"), running("b1", "b", cpu="3", priority=200))
+ROOM = [
+    pytest.param(
+        (node("a"), node("b"), *FULL),
+        {"node": "a", "victims": ["default/a1"], "candidates": [way("a", "a1")], "message": ""},
+        id="only the less important can go",
+    ),
+    pytest.param(
+        (
+            *(node("a"), running("a1", "a", priority=9), running("a2", "a")),
+            *(node("b"), running("b1", "b"), running("b2", "b")),
+        ),
+        {
+            "node": "b",
+            "victims": ["default/b1", "default/b2"],
+            "candidates": [way("a", "a1", "a2"), way("b", "b1", "b2")],
+            "message": "",
+        },
+        id="the least important of the most important victims",
+    ),
+    pytest.param(
+        (
+            *(node("a"), running("a1", "a", cpu="4", labels={"app": "db"})),
+            *(node("b"), running("b1", "b", cpu="4", priority=9)),
+            budget("db", 0, app="db"),
+        ),
+        {
+            "node": "b",
+            "victims": ["default/b1"],
+            "candidates": [way("a", "a1", pdb_violations=1), way("b", "b1")],
+            "message": "",
+        },
+        id="budgets count before importance",
+    ),
+    pytest.param(
+        (
+            node("a", cpu="5"),
+            running("a1", "a", cpu="1", priority=5),
+            running("a2", "a", cpu="1", started="10:00"),
+            running("a3", "a", cpu="2", started="09:00"),
+            running("a4", "a", cpu="1", started="08:00"),
+        ),
+        {
+            "node": "a",
+            "victims": ["default/a4", "default/a3", "default/a2"],
+            "candidates": [way("a", "a4", "a3", "a2")],
+            "message": "",
+        },
+        id="who can stay stays, and victims are told by importance",
+    ),
+    pytest.param(
+        (node("a", cpu="3"), node("b", taint="t"), running("a1", "a")),
+        {
+            "node": None,
+            "victims": [],
+            "candidates": [],
+            "message": "no new claims to deallocate, preemption: 0/2 nodes are available: "
+            "2 Preemption is not helpful for scheduling.",
+        },
+        id="beyond help",
+    ),
+    pytest.param(
+        (node("b"), FULL[1]),
+        {
+            "node": None,
+            "victims": [],
+            "candidates": [],
+            "message": "no new claims to deallocate, preemption: 0/1 nodes are available: "
+            "1 No preemption victims found for incoming pod.",
+        },
+        id="nobody less important",
+    ),
+]
+
+
+@pytest.mark.parametrize(("cluster", "expected"), ROOM)
+def test_who_would_be_evicted_and_where_is_told(cluster, expected):
+    said = ask(*cluster, URGENT)
+
+    assert said["preemption"] == expected
+    assert said["node"] == expected["node"]
+    assert said["decision"] == ("Preempt" if expected["node"] else "Park")
+    assert said["message"].endswith(expected["message"])
+
+
+def test_a_pod_that_may_not_preempt_is_told_so():
+    said = ask(node("a"), FULL[0], pod("web", cpu="4", priority=9, preemptionPolicy="Never"))
+
+    assert said["preemption"]["candidates"] == []
+    assert said["preemption"]["message"].endswith("not eligible due to preemptionPolicy=Never.")
+
+
+def test_where_the_pod_fits_nothing_is_said_of_preemption():
+    assert ask(*FULL, node("a"), node("b"), node("c"), URGENT)["preemption"] is None
+
+
 # Pods that do not exist yet.
 
 
@@ -360,7 +486,8 @@ def test_preemption_names_its_victims(plugins):
     assert (said["decision"], said["node"]) == ("Preempt", "full")
     assert said["preemption"] == {
         "node": "full",
-        "victims": [{"namespace": "default", "name": "busy", "priority": 0}],
+        "victims": ["default/busy"],
+        "candidates": [{"node": "full", "victims": ["default/busy"], "pdb_violations": 0}],
         "message": "made room",
     }
 
@@ -472,6 +599,12 @@ def test_namespaces_must_agree():
         ask_new(document, namespace="here")
 
 
+def test_extenders_are_said_not_to_have_been_asked():
+    document = f"{HEAD}extenders: [{{urlPrefix: 'http://127.0.0.1:9', filterVerb: filter}}]"
+
+    assert "1 extender(s) were not asked" in ask(config=document)["notes"]
+
+
 def test_an_unknown_profile_is_refused():
     with pytest.raises(ConfigurationError, match="there is no profile other; the configuration"):
         ask(profile="other")
@@ -502,6 +635,100 @@ def test_the_table_shows_it_all(files):
     assert "kept TaintToleration no node(s) had untolerated taint(s)" in lines
     assert "NodeResourcesFit no Insufficient cpu" in lines
     assert any(line.startswith("Missing no Service in the snapshot") for line in lines)
+
+
+def test_the_table_shows_the_ways_to_make_room():
+    items = (*(node(name) for name in "abc"), *FULL, running("c1", "c", cpu="4"), URGENT)
+
+    result = invoke("web", "-s", "-", input=dump(*items)[1])
+
+    lines = [" ".join(line.split()) for line in result.output.splitlines()]
+    start = lines.index("ROOM ON BUDGETS VIOLATED WOULD EVICT")
+    assert sorted(line.replace(" *", "") for line in lines[start + 1 : start + 3]) == [
+        "a 0 default/a1",
+        "c 0 default/c1",
+    ]
+    assert " *" in lines[start + 1]
+    assert any(line.startswith("Evicts default/") for line in lines)
+
+
+def replica(name, at="", status=None):
+    made = pod(name, at=at)
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "web-uid"}
+    made["metadata"]["ownerReferences"] = [{**owner, "controller": True}]
+    made["status"] |= status or {}
+    return made
+
+
+def refused(name, at, when):
+    status = {"phase": "Failed", "reason": "OutOfcpu", "startTime": f"2026-01-01T{when}Z"}
+    return replica(name, at, status)
+
+
+def seen_at(when):
+    """Return something that dates a dump."""
+    at = node("other", cpu="0")
+    at["status"]["conditions"] = [
+        {"type": "Ready", "status": "True", "lastTransitionTime": f"2026-01-01T{when}Z"}
+    ]
+    return at
+
+
+LATELY = "node(s) lately refused a pod of the same owner (OutOfcpu)"
+WHY, DAY = "it lately refused a pod of the same owner (OutOfcpu)", "2026-01-01"
+
+
+def test_a_node_that_lately_refused_a_pod_of_the_same_owner_is_told():
+    """Failed pods say when they were refused; the newest time in a dump is the dump's."""
+    cluster = (node("n"), refused("web-1", "n", "10:00:00"), replica("web-2"))
+    said = ask(*cluster, seen_at("10:00:59"), name="web-2")
+
+    assert said["decision"] == "Park"
+    assert said["rejected"]["n"] == [{"plugin": "NodeTrust", "reason": LATELY, "resolvable": False}]
+    assert said["notes"] == [
+        f"as of {DAY}T10:00:59Z, pods of the same owner go to n not before {DAY}T10:01:00Z: {WHY}"
+    ]
+
+
+def test_a_ban_that_is_over_leaves_a_trial():
+    cluster = (node("n"), refused("web-1", "n", "10:00:00"), replica("web-2"))
+    said = ask(*cluster, seen_at("10:01:00"), name="web-2")
+
+    assert said["node"] == "n"
+    assert said["notes"] == [
+        f"as of {DAY}T10:01:00Z, pods of the same owner go to n one at a time: {WHY}"
+    ]
+    assert ask(*cluster, seen_at("10:12:00"), name="web-2")["notes"] == []
+
+
+def test_a_node_that_refused_twice_is_avoided_for_longer():
+    said = ask(
+        node("n"),
+        refused("web-2", "n", "10:01:10"),
+        refused("web-1", "n", "10:00:00"),
+        replica("web-3"),
+        seen_at("10:03:09"),
+        name="web-3",
+    )
+
+    assert said["decision"] == "Park"
+    assert "not before 2026-01-01T10:03:10Z" in said["notes"][0]
+
+
+def test_without_the_plugin_nothing_is_held_against_a_node():
+    plugins = "{multiPoint: {disabled: [{name: NodeTrust}]}}"
+    config = f"{HEAD}profiles: [{{schedulerName: py-scheduler, plugins: {plugins}}}]"
+    cluster = (node("n"), refused("web-1", "n", "10:00:00"), replica("web-2"))
+    said = ask(*cluster, name="web-2", config=config)
+
+    assert (said["node"], said["notes"]) == ("n", [])
+
+
+def test_room_is_kept_for_nominees_of_other_schedulers():
+    theirs = pod("theirs", cpu="4", schedulerName="default-scheduler", priority=1)
+    theirs["status"]["nominatedNodeName"] = "n"
+
+    assert ask(node("n"), theirs, pod("web"))["decision"] == "Park"
 
 
 def test_the_table_can_be_shortened(files):

@@ -9,12 +9,24 @@ import tarfile
 import urllib.error
 import zipfile
 from email.message import Message
+from pathlib import Path
 
 import pytest
 
+from hack import binaries
 from hack.binaries import ALL, MissingBinariesError, ensure
 from hack.binaries.cache import default_cache
-from hack.binaries.pins import ETCD, HELM, KUBERNETES, host
+from hack.binaries.pins import (
+    CHOICE,
+    ETCD,
+    HELM,
+    KIND,
+    KUBERNETES,
+    KUBERNETES_MODULES,
+    PROMETHEUS,
+    chosen_kubernetes,
+    host,
+)
 from hack.binaries.releases import DownloadError, download
 from hack.binaries.toolchain import BuildError, build_command
 
@@ -67,6 +79,17 @@ def test_assets_come_before_the_cache_and_the_cache_before_the_network(tmp_path,
     }
     assert found["kubectl"].read_text() == "got kubectl"
     assert ensure(["kubectl"], environ=environ, fetch=_never, make=_never)
+
+
+def test_an_installed_prometheus_is_taken_and_no_other_installed_binary(tmp_path, environ):
+    installed = _executable(tmp_path / "bin" / "promtool")
+    _executable(tmp_path / "bin" / "kubectl")
+    environ["PATH"] = str(tmp_path / "bin")
+
+    found = ensure(["promtool", "kubectl"], environ=environ, fetch=_gives("got"), make=_never)
+
+    assert found["promtool"] == installed
+    assert found["kubectl"].parent == default_cache(environ).directory
 
 
 def test_a_file_that_cannot_be_executed_does_not_count(environ):
@@ -201,6 +224,50 @@ def test_helm_is_taken_out_of_its_archive(tmp_path):
     path = download("helm", tmp_path, open_url=_publishing(files), system="linux-arm64")
     assert path == tmp_path / "helm"
     assert path.read_bytes() == b"helm itself"
+
+
+def test_kind_is_checked(tmp_path):
+    name = f"kind-{host()}"
+    url = f"https://github.com/kubernetes-sigs/kind/releases/download/{KIND}/{name}"
+    files = {url: b"kind", f"{url}.sha256sum": f"{_sum(b'kind')}  {name}\n".encode()}
+    assert download("kind", tmp_path, open_url=_publishing(files)).read_bytes() == b"kind"
+
+
+@pytest.mark.parametrize("version", KUBERNETES_MODULES)
+def test_pinned_kubernetes_can_be_chosen_by_its_minor(version):
+    minor = version.rpartition(".")[0]
+    assert {chosen_kubernetes({CHOICE: each}) for each in (version, version[1:], minor[1:])} == {
+        version
+    }
+    module = Path(binaries.__file__).parent / KUBERNETES_MODULES[version] / "go.mod"
+    assert f"k8s.io/kubernetes {version} // indirect" in module.read_text()
+
+
+def test_other_kubernetes_than_the_pinned_ones_is_refused():
+    assert chosen_kubernetes({}) == next(iter(KUBERNETES_MODULES))
+    with pytest.raises(
+        ValueError, match=r"PY_SCHEDULER_KUBERNETES: 1\.3 is not pinned; there are v1"
+    ):
+        chosen_kubernetes({CHOICE: "1.3"})
+
+
+@pytest.mark.parametrize("name", ["prometheus", "promtool"])
+def test_prometheus_is_taken_out_of_its_archive(tmp_path, name):
+    stem = f"prometheus-{PROMETHEUS.removeprefix('v')}.linux-arm64"
+    buffer = io.BytesIO()
+    content = f"{name} itself".encode()
+    with tarfile.open(fileobj=buffer, mode="w:gz") as tarball:
+        member = tarfile.TarInfo(f"{stem}/{name}")
+        member.size = len(content)
+        tarball.addfile(member, io.BytesIO(content))
+    base = f"https://github.com/prometheus/prometheus/releases/download/{PROMETHEUS}"
+    files = {
+        f"{base}/{stem}.tar.gz": buffer.getvalue(),
+        f"{base}/sha256sums.txt": f"{_sum(buffer.getvalue())}  {stem}.tar.gz\n".encode(),
+    }
+    path = download(name, tmp_path, open_url=_publishing(files), system="linux-arm64")
+    assert path == tmp_path / name
+    assert path.read_bytes() == content
 
 
 def test_a_release_without_the_platform_is_a_download_error(tmp_path):

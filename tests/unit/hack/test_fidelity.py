@@ -8,7 +8,6 @@ import pytest
 
 from hack.fidelity.clusters import Question, make_question
 from hack.fidelity.compare import differences
-from hack.fidelity.configs import without
 from hack.fidelity.coverage import Coverage
 from hack.fidelity.ours import OurCluster, decode
 from hack.fidelity.shrink import Shrinker
@@ -53,7 +52,7 @@ def test_generated_objects_can_be_read(number):
 
 def test_our_answers_differ_in_nothing_from_themselves():
     question = make_question(1, 5)
-    ours = OurCluster(without(question.config, ()), question.objects)
+    ours = OurCluster(question.config, question.objects)
 
     for pod in question.pods:
         said = ours.judge(pod)
@@ -65,6 +64,8 @@ def test_our_answers_differ_in_nothing_from_themselves():
     [
         ({"filter": {"Fit": [refusal(1)]}}, ["filter Fit"]),
         ({"combined": [refusal(1)]}, ["combined"]),
+        ({"preEnqueue": {"Gates": {"code": "x", "reasons": ["y"]}}}, ["preEnqueue Gates"]),
+        ({"preFilter": {"Picky": {"code": "Success"}}}, ["preFilter Picky"]),
         ({"preFilter": {"Fit": {"code": "Unschedulable", "reasons": ["x"]}}}, ["preFilter Fit"]),
         ({"feasible": [0]}, ["feasible"]),
         ({"totals": [50, 101]}, ["totals"]),
@@ -137,6 +138,37 @@ def test_a_node_that_cannot_be_judged_is_told_as_an_error_by_both():
         )
         == []
     )
+
+
+@pytest.mark.parametrize("made", ["", "a", "b"])
+def test_where_room_is_made_is_compared(made):
+    theirs = {"message": "0/2 nodes", "nominates": "b"}
+
+    found = places(answer(outcome=theirs), answer(outcome=theirs | {"nominates": made}))
+
+    assert found == ([] if made == "b" else ["outcome"])
+
+
+def test_who_narrows_names_all_the_same_nodes_or_none():
+    """The oracle leaves an empty list out."""
+    nobody = answer(preFilter={"Picky": {"code": "Success"}})
+
+    assert places(nobody, answer(preFilter={"Picky": {"code": "Success", "only": []}})) == []
+    assert places(nobody, answer(preFilter={"Picky": {"code": "Success", "only": ["a"]}})) == [
+        "preFilter Picky"
+    ]
+
+
+def test_the_texts_of_messages_have_to_occur_too():
+    coverage = Coverage()
+    said = {"message": "0/1 nodes are available: pod affinity terms conflict. not found"}
+    coverage.count({"outcome": said}, nodes=1)
+
+    missing = list(coverage.missing({"DefaultPreemption"}, least=1))
+
+    assert "DefaultPreemption accepts: 0 of 1" in missing
+    assert any("No preemption victims" in line for line in missing)
+    assert not any("not found" in line for line in missing)
 
 
 def test_what_occurs_too_rarely_is_named():

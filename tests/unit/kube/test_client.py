@@ -5,6 +5,7 @@ import pytest
 
 from scheduler.errors import (
     Conflict,
+    Fenced,
     Forbidden,
     Gone,
     NotFound,
@@ -14,9 +15,10 @@ from scheduler.errors import (
     Unreachable,
 )
 from scheduler.kube.access import Access
-from scheduler.kube.client import MERGE_PATCH, ApiClient
+from scheduler.kube.client import ApiClient
 from scheduler.kube.credentials import Credentials
 from scheduler.kube.rate_limit import RateLimiter
+from scheduler.kube.requests import MERGE_PATCH
 
 
 async def test_bytes_go_in_and_come_out(api, client):
@@ -201,20 +203,26 @@ async def test_watches_do_not_take_the_place_of_requests(api):
 
 
 async def test_every_request_is_observed(api):
-    seen = []
+    seen, waited, sizes = [], [], []
 
     class Observer:
         def request_done(self, method, status, seconds):
             seen.append((method, status))
 
+        def request_waited(self, method, seconds):
+            waited.append(method)
+
+        def request_sized(self, method, sent, received):
+            sizes.append((method, sent, received))
+
     credentials = Credentials(lambda _: Access(api.url))
     api.plays(api.answers(), api.answers(409, "no"), api.streams(then="hang"), api.streams())
     async with ApiClient(
         credentials,
-        limiter=RateLimiter(-1),
+        limiter=RateLimiter(1000),
         user_agent="t",
         observer=Observer(),
-        timeout_seconds=0.05,
+        timeout_seconds=0.5,
     ) as client:
         await client.get("/x")
         for _ in range(2):
@@ -222,3 +230,46 @@ async def test_every_request_is_observed(api):
         _ = [line async for line in client.watch("/x", {})]
 
     assert seen == [("GET", 200), ("POST", 409), ("POST", 0), ("WATCH", 200)]
+    assert waited == ["GET", "POST", "POST", "WATCH"]
+    assert [each[:2] for each in sizes] == [("GET", 0), ("POST", 2)], "what was answered"
+    assert all(received for _, _, received in sizes)
+
+
+async def test_who_leads_no_more_begins_no_write_and_reads_on(api, client):
+    api.plays(*(api.answers() for _ in range(2)))
+    leads = True
+    client.write_only_while(lambda: leads)
+
+    await client.post("/x", b"{}")
+    leads = False
+    for write in (client.post("/x", b"{}"), client.delete("/x"), client.unpaced().put("/x", b"")):
+        with pytest.raises(Fenced, match="leads no more"):
+            await write
+    await client.get("/x")
+
+    assert [seen.method for seen in api.seen] == ["POST", "GET"]
+
+
+async def test_a_write_that_waited_in_line_is_not_sent_by_who_leads_no_more(api):
+    """The answer to the first frees its connection when the lease is lost already."""
+    leads = True
+    api.plays(api.answers(), api.answers())
+    async with ApiClient(
+        Credentials(lambda _: Access(api.url)),
+        limiter=RateLimiter(-1),
+        user_agent="t",
+        connections=1,
+    ) as client:
+
+        def leads_once():
+            nonlocal leads
+            before, leads = leads, False
+            return before
+
+        client.write_only_while(leads_once)
+        writes = [client.post("/x", b"{}") for _ in range(3)]
+        first, *late = await asyncio.gather(*writes, return_exceptions=True)
+
+    assert first == b"null"
+    assert all(isinstance(each, Fenced) for each in late)
+    assert len(api.seen) == 1

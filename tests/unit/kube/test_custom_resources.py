@@ -5,7 +5,8 @@ import asyncio
 import pytest
 
 from scheduler.kube.decode import Change, Decoder, Unreadable
-from scheduler.kube.reflector import Patience, Reflector
+from scheduler.kube.patience import Patience
+from scheduler.kube.reflector import Reflector
 from scheduler.kube.watched import custom, is_known, watched_for
 from scheduler.model.fact import Added, Deleted, Listed, Resource, Updated
 

@@ -1,16 +1,19 @@
 """Extenders over real HTTP: what is sent, what each answer means, and who may fail."""
 
 import json
+import ssl
 from dataclasses import dataclass, field
 
 import msgspec
 import pytest
 from aiohttp import web
 
+from hack.certificates import Authority
 from scheduler.cache.cluster_cache import ClusterCache
 from scheduler.config.configuration import read
-from scheduler.config.document import Extender, ManagedResource
+from scheduler.config.document import Extender, ManagedResource, TlsConfig
 from scheduler.cycle.scheduling import Attempt, schedule
+from scheduler.errors import ConfigurationError
 from scheduler.framework.decision import KEEP, Bind, Park, Preempt, Retry
 from scheduler.framework.extending import (
     Questions,
@@ -161,6 +164,67 @@ async def test_failing_to_score_counts_for_nothing(service):
     )
 
     assert isinstance(await decide([extender]), Bind)
+
+
+@pytest.fixture
+async def secured(tmp_path):
+    """An extender behind TLS that lets in who has a certificate of its own authority."""
+    authority = Authority()
+    service = Service({"filter": lambda body: {"NodeNames": body["NodeNames"]}})
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cadata=authority.pem.decode())
+    context.verify_mode = ssl.CERT_REQUIRED
+    context.load_cert_chain(*authority.serving("extender").write(tmp_path, "extender"))
+    application = web.Application()
+    application.router.add_post("/base/{verb}", service.handle)
+    runner = web.AppRunner(application)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context).start()
+    service.url = f"https://127.0.0.1:{runner.addresses[0][1]}/base/"
+    service.authority = authority
+    yield service
+    await runner.cleanup()
+
+
+def shown(authority: Authority) -> dict:
+    pair = authority.client("py-scheduler")
+    return {"cert_data": pair.certificate, "key_data": pair.key}
+
+
+@pytest.mark.parametrize("trusts", [True, False], ids=["trusted", "not checked"])
+async def test_an_extender_may_ask_for_a_certificate(secured, trusts):
+    """Without an authority the extender's own certificate is not checked, as upstream."""
+    trusted = {"ca_data": secured.authority.pem} if trusts else {}
+    tls = TlsConfig(**trusted, **shown(secured.authority))
+
+    decision = await decide([filtering(secured, enable_https=True, tls_config=tls)])
+
+    assert isinstance(decision, Bind)
+    assert [verb for verb, _ in secured.asked] == ["filter"]
+
+
+@pytest.mark.parametrize(
+    "tls",
+    [
+        pytest.param(lambda own: {"ca_data": own.pem}, id="shows no certificate"),
+        pytest.param(lambda own: {"ca_data": own.pem, **shown(Authority())}, id="a stranger's"),
+        pytest.param(lambda own: {"ca_data": Authority().pem, **shown(own)}, id="does not trust"),
+    ],
+)
+async def test_where_trust_is_missing_nothing_is_asked(secured, tls):
+    config = TlsConfig(**tls(secured.authority))
+
+    decision = await decide([filtering(secured, enable_https=True, tls_config=config)])
+
+    assert isinstance(decision, Retry)
+    assert "gave no answer" in decision.message
+    assert not secured.asked
+
+
+def test_a_certificate_that_cannot_be_used_is_named():
+    broken = Extender(url_prefix="https://a", tls_config=TlsConfig(ca_data=b"no certificate"))
+
+    with pytest.raises(ConfigurationError, match=r"extenders\[0\].tlsConfig: cannot be used"):
+        ExtenderClient([broken])
 
 
 async def test_whole_objects_are_sent_as_they_came(service):

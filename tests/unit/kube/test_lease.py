@@ -164,16 +164,30 @@ def test_a_standby_looks_again_after_the_retry_time_with_jitter():
     assert all(2 <= wait <= 2 * 2.2 for wait in waits)
 
 
+def test_a_standby_looks_at_the_moment_the_lease_expires():
+    """Otherwise a takeover would come a retry time later than it may."""
+    candidate = standby_after(held_by("them"), at=100)
+    for at in (104, 108, 112):
+        candidate._not_before = at
+        candidate.next_action(at, WALL)
+        candidate.note_read(held_by("them"), at)
+
+    assert candidate.next_action(112, WALL).seconds <= 3
+    assert isinstance(candidate.next_action(115, WALL), Read)
+    candidate.note_read(held_by("them"), 115)
+    assert isinstance(candidate.next_action(115, WALL), Replace)
+
+
 def test_leading_counts_from_the_start_of_the_request_that_won():
     candidate = leading(at=100)
 
     assert candidate.leading_until == 110
 
 
-def test_a_leader_renews_with_one_request_every_retry_time():
+def test_a_leader_renews_with_one_request_every_retry_time_or_a_little_earlier():
     candidate = leading(at=100)
 
-    assert candidate.next_action(101, WALL) == Wait(2)
+    assert 1.8 < candidate.next_action(101, WALL).seconds < 2
     action = candidate.next_action(103, WALL)
     assert isinstance(action, Replace)
     candidate.note_written(action.lease, 103.5)
@@ -675,16 +689,20 @@ async def test_a_cancelled_wait_does_not_end_the_keeper(stage):
     assert await second.wait_until_leading()
 
 
-async def test_a_keeper_that_cannot_connect_tells_whoever_waits():
+async def test_a_keeper_that_breaks_tells_whoever_waits_and_ends_the_standby():
+    """It would look like one for ever, and never lead."""
+
     def connect():
         raise ZeroDivisionError("a defect")
 
-    keeper = LeaseKeeper(settings(), connect, on_lost=lambda _: None)
+    losses = []
+    keeper = LeaseKeeper(settings(), connect, on_lost=losses.append)
     keeper.start()
 
     with pytest.raises(ZeroDivisionError):
         await keeper.wait_until_leading()
     assert await keeper.release()
+    assert losses == ["the keeper failed: ZeroDivisionError('a defect')"]
 
 
 async def test_a_keeper_that_was_never_started_can_be_released():

@@ -15,6 +15,8 @@ from scheduler.kube.pod_status import (
     nomination_change,
     nomination_patch,
     patch_status,
+    target_patch,
+    withdrawal_patch,
 )
 from scheduler.model.meta import Condition, ObjectMeta
 from scheduler.model.pod import Pod, PodStatus
@@ -225,3 +227,50 @@ async def test_throttling_without_end_is_given_up():
 
     assert outcome == Unwritten("429")
     assert sleeps == [6]
+
+
+# What victims and nominees are told.
+
+
+def doomed(status="True", reason="PreemptionByScheduler", message=None):
+    text = message or "ours: preempting to accommodate a higher priority pod"
+    return Condition(
+        type="DisruptionTarget",
+        status=status,
+        reason=reason,
+        message=text,
+        last_transition_time=BEFORE,
+    )
+
+
+@pytest.mark.parametrize(
+    ("known", "since"),
+    [
+        ((), NOW),
+        ((doomed(reason="EvictionByEvictionAPI"),), BEFORE),
+        ((doomed(message="theirs: preempting"),), BEFORE),
+        ((doomed(status="False"),), NOW),
+    ],
+)
+def test_a_victim_is_told_what_it_does_not_know(known, since):
+    patch = json.loads(target_patch(make_pod(*known), "ours", NOW))
+
+    (condition,) = patch["status"]["conditions"]
+    assert condition["lastTransitionTime"] == since
+    assert (condition["type"], condition["status"], condition["reason"]) == (
+        "DisruptionTarget",
+        "True",
+        "PreemptionByScheduler",
+    )
+    assert condition["message"] == "ours: preempting to accommodate a higher priority pod"
+    assert condition["observedGeneration"] == 3
+
+
+def test_a_victim_that_knows_is_not_told_again():
+    assert target_patch(make_pod(doomed()), "ours", NOW) is None
+
+
+def test_a_nomination_is_withdrawn_by_name():
+    patch = json.loads(withdrawal_patch(make_pod(nominated="a")))
+
+    assert patch["status"] == {"nominatedNodeName": None}

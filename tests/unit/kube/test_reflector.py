@@ -7,8 +7,9 @@ import pytest
 from scheduler.kube.access import Access
 from scheduler.kube.client import ApiClient
 from scheduler.kube.credentials import Credentials
+from scheduler.kube.patience import Company, Patience
 from scheduler.kube.rate_limit import RateLimiter
-from scheduler.kube.reflector import SLICE_OBJECTS, Company, Patience, Reflector
+from scheduler.kube.reflector import SLICE_OBJECTS, Reflector
 from scheduler.kube.watched import NODES, PODS, SERVICES
 from scheduler.model.fact import Added, Deleted, Listed, Updated
 

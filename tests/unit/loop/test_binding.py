@@ -9,8 +9,9 @@ from scheduler.loop.control_loop import LoopSettings
 from scheduler.model.fact import Resource
 from scheduler.testing import make_node, make_pod
 from scheduler.testing.clock import in_virtual_time
+from scheduler.testing.documents import pod_path
 from scheduler.testing.harness import Harness, bare_profile
-from scheduler.testing.simulated_api import Delay, Lose, Refuse, pod_path
+from scheduler.testing.simulated_api import Delay, Lose, Refuse
 
 BINDING = r"/pods/[^/]+/binding$"
 

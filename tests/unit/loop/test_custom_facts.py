@@ -24,8 +24,8 @@ def test_custom_objects_are_kept_and_told_to_the_queue():
         cache,
         queue,
         {"py-scheduler"},
-        SimpleNamespace(),
         evictions=SimpleNamespace(),
+        neighbours=SimpleNamespace(),
         condemned=lambda _: None,
         unreadable=lambda _: None,
     )

@@ -4,15 +4,17 @@ import asyncio
 import contextlib
 import json
 
+import msgspec
 import pytest
 
 from scheduler.cache.cluster_cache import ClusterCache
-from scheduler.kube.reflector import Reflector
+from scheduler.kube.reflector import SLICE_OBJECTS, Reflector
 from scheduler.kube.watched import WATCHED
 from scheduler.loop.drift import DriftCheck
 from scheduler.loop.inbox import Inbox
 from scheduler.loop.telemetry import Telemetry
 from scheduler.model.fact import Added, Deleted, Resource, Updated
+from scheduler.model.meta import ObjectMeta
 from scheduler.observe.metrics import Metrics
 
 
@@ -35,7 +37,6 @@ class Site:
         self.reflector = Reflector(None, self.watched, self.inbox.put)
         self.check = DriftCheck(
             self,
-            {Resource.NODE: self.watched},
             {Resource.NODE: self.reflector},
             self.cache,
             self.inbox,
@@ -155,3 +156,35 @@ async def test_it_runs_when_asked(site):
     running.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await running
+
+
+async def test_a_node_under_the_name_of_another_is_healed(site):
+    stale = site.cache.node("a")
+    site.cache.remove_node("a")
+    site.cache.add_node(msgspec.structs.replace(stale, metadata=ObjectMeta(name="a", uid="old")))
+
+    assert await site.compare()
+    assert site.cache.node("a").metadata.uid == "a"
+    assert not await site.compare()
+
+
+async def test_the_loop_goes_on_while_a_large_cache_is_compared(site):
+    """What is told between two slices is no drift, whichever side shows it first."""
+    names = [f"n{number}" for number in range(3 * SLICE_OBJECTS)]
+    for name in names:
+        site.put(a_node(name, "1"))
+    site.apply()
+    comparing = asyncio.create_task(site.check.compare())
+    turns = 0
+    while not comparing.done():
+        turns += 1
+        if names and turns % 2:
+            name = names.pop()
+            del site.there[name]
+            site.reflector.correct(("", name), None)
+            site.put(a_node(f"new-{name}", "1"))
+        site.apply()
+        await asyncio.sleep(0)
+
+    assert not await comparing
+    assert turns > 6

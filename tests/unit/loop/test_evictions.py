@@ -8,17 +8,19 @@ import json
 
 import pytest
 
-from scheduler.errors import Forbidden, NotFound, Unreachable
+from scheduler.errors import Forbidden, NotFound, Throttled, Unreachable
 from scheduler.framework.effects import WaitUntil
 from scheduler.framework.rejection import Allow, Wait
 from scheduler.loop.evictions import WAITING, State
-from scheduler.model.fact import Resource
+from scheduler.model.fact import Added, Deleted, Resource
 from scheduler.model.objects import PodDisruptionBudget
+from scheduler.queue.place import Place
 from scheduler.queue.scheduling_queue import QueueSettings
 from scheduler.testing import make_node, make_object, make_pod
 from scheduler.testing.clock import in_virtual_time
+from scheduler.testing.documents import pod_path
 from scheduler.testing.harness import Harness
-from scheduler.testing.simulated_api import Delay, Lose, Refuse, SimulatedApi, pod_path
+from scheduler.testing.simulated_api import Delay, Lose, Refuse, SimulatedApi
 
 FULL = "0/1 nodes are available: 1 Insufficient cpu."
 
@@ -276,6 +278,35 @@ async def test_the_pod_waits_outside_until_its_victims_are_told():
 
 
 @in_virtual_time
+async def test_no_victim_is_told_before_the_api_server_knows_for_whom():
+    """Else a process that takes over after a crash would take yet more victims, elsewhere."""
+    async with Harness() as cluster:
+        full_node(cluster, low("one"), low("two"))
+        await cluster.settle()
+        cluster.api.plan("PATCH", "/pods/high/status", Delay(2))
+        cluster.create(pod := high())
+        await cluster.settle(1.9)
+        assert not target_condition(cluster, low("one"))
+        assert deleted(cluster) == []
+        await cluster.settle(0.3)
+
+        assert deleted(cluster) == ["one", "two"]
+        assert cluster.node_of(pod) == "a"
+
+
+@in_virtual_time
+async def test_a_nomination_that_cannot_be_written_stops_nobody():
+    async with Harness() as cluster:
+        full_node(cluster, low("low", 2))
+        await cluster.settle()
+        cluster.api.plan("PATCH", "/pods/high/status", *[Lose(executed=False)] * 4)
+        cluster.create(pod := high())
+        await cluster.settle(2)
+
+        assert cluster.node_of(pod) == "a"
+
+
+@in_virtual_time
 async def test_all_victims_but_one_are_told_at_once():
     async with Harness() as cluster:
         victims = [low(f"low-{i}") for i in range(4)]
@@ -525,6 +556,34 @@ async def test_victims_are_spared_when_the_pod_is_deleted():
         assert cluster.core.evictions.in_flight == 0
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (None, ("False", "PreemptionByScheduler", "its room is not needed any more")),
+        (
+            {"status": "True", "reason": "EvictionByEvictionAPI", "message": "drained"},
+            ("True", "EvictionByEvictionAPI", "drained"),
+        ),
+    ],
+    ids=["untold", "told by others"],
+)
+@in_virtual_time
+async def test_a_victim_that_is_spared_between_the_two_requests_is_told_so(before, after):
+    status = {"conditions": [{"type": "DisruptionTarget", **before}]} if before else {}
+    async with Harness() as cluster:
+        full_node(cluster, victim := low("low", 2, status=status))
+        await cluster.settle()
+        cluster.api.plan("PATCH", "/pods/low/status", Delay(2))
+        cluster.create(pod := high())
+        await cluster.settle(1)
+        cluster.api.remove(pod_path(pod))
+        await cluster.settle(5)
+
+        assert deleted(cluster) == []
+        found = target_condition(cluster, victim)
+        assert (found["status"], found["reason"], found["message"]) == after
+
+
 @in_virtual_time
 async def test_victims_are_spared_when_somebody_else_binds_the_pod():
     async with Harness() as cluster:
@@ -538,6 +597,76 @@ async def test_victims_are_spared_when_somebody_else_binds_the_pod():
         await cluster.settle(5)
 
         assert is_there(cluster, two)
+
+
+@in_virtual_time
+async def test_victims_are_spared_when_the_pod_begins_to_go():
+    """A finalizer may keep it for long; it needs no room any more."""
+    async with Harness() as cluster:
+        full_node(cluster, low("one"), two := low("two"))
+        await cluster.settle()
+        slow_deletion(cluster, "one", 2)
+        cluster.create(pod := high())
+        await cluster.settle(1)
+        cluster.api.condemn(pod_path(pod))
+        await cluster.settle(5)
+
+        assert is_there(cluster, two)
+        assert cluster.core.evictions.state_of(pod.uid) is None
+
+
+@pytest.mark.parametrize("method", ["PATCH", "DELETE"])
+@in_virtual_time
+async def test_nothing_is_repeated_for_a_pod_that_has_found_a_node_meanwhile(method):
+    async with Harness() as cluster:
+        full_node(cluster, victim := low("low", 2))
+        cluster.create(make_node("b", allocatable="1 cpu"))
+        await cluster.settle()
+        later = Refuse(Throttled("slow down", retry_after_seconds=2))
+        cluster.api.plan(method, "/pods/low(/status)?$", later)
+        cluster.create(pod := high())
+        await cluster.settle(1)
+        cluster.api.change(pod_path(pod), lambda d: d["spec"].update(nodeName="b"))
+        await cluster.settle(5)
+
+        asked = cluster.api.asked(method, "/pods/low(/status)?$")
+        assert len([each for each in asked if b'"status":"False"' not in each.body]) == 1
+        assert is_there(cluster, victim)
+
+
+@in_virtual_time
+async def test_a_victim_that_is_told_again_after_its_end_closes_no_gate():
+    """A list may be ahead of a watch: who was missing in it is told once more, and ends then."""
+    async with Harness() as cluster:
+        full_node(cluster, low("one"), two := low("two"))
+        await cluster.settle()
+        slow_deletion(cluster, "two", 3)
+        cluster.create(pod := high())
+        await cluster.settle(0)
+        cluster.api.break_watch(Resource.POD)
+        await cluster.settle(0.5)
+        assert cluster.core.evictions.state_of(pod.uid) is State.LAST
+        for fact in (Deleted(Resource.POD, two, seen=False), Added(Resource.POD, two)):
+            cluster.core.inbox.put(fact)
+        await cluster.settle(0.1)
+
+        assert cluster.core.evictions.state_of(pod.uid) is not State.LAST
+        cluster.api.tell_all(Resource.POD)
+        await cluster.settle(5)
+        assert cluster.node_of(pod) == "a"
+
+
+@in_virtual_time
+async def test_a_pod_that_goes_holds_no_room_for_itself():
+    """A finalizer may keep it for long, and nobody schedules it."""
+    async with Harness() as cluster:
+        full_node(cluster, cpu=1)
+        cluster.create(high("going", 1, nominated="a", terminating=True))
+        await cluster.settle(5)
+        cluster.create(pod := make_pod("other", requests="1 cpu"))
+        await cluster.settle(5)
+
+        assert cluster.node_of(pod) == "a"
 
 
 @in_virtual_time
@@ -618,6 +747,39 @@ async def test_two_find_different_victims():
 
 
 @in_virtual_time
+async def test_a_victim_that_two_need_is_told_once():
+    """The second needs all four to go, since it has to count on the first."""
+    async with Harness() as cluster:
+        victims = [low(f"low-{i}", grace=5) for i in range(4)]
+        full_node(cluster, *victims, cpu=4)
+        await cluster.settle()
+        cluster.create(high("first", priority=100), high("second", priority=50))
+        await cluster.settle(2)
+
+        assert sorted(deleted(cluster)) == [each.name for each in victims]
+        for each in victims:
+            told = [reason for reason, _ in cluster.events_of(each)]
+            assert told.count("Preempted") == 1
+
+
+@in_virtual_time
+async def test_a_victim_that_one_fails_to_tell_is_told_by_the_other():
+    async with Harness() as cluster:
+        full_node(cluster, victim := low("low", 4, grace=5), cpu=4)
+        await cluster.settle()
+        cluster.api.plan("PATCH", "/pods/low/status$", Delay(2))
+        cluster.create(first := high("first", 4, priority=50))
+        await cluster.settle(0.1)
+        cluster.create(second := high("second", 4, priority=100))
+        await cluster.settle(0.1)
+        cluster.api.remove(pod_path(first))
+        await cluster.settle(20)
+
+        assert deleted(cluster) == [victim.name]
+        assert cluster.node_of(second) == "a"
+
+
+@in_virtual_time
 async def test_a_nomination_ends_with_its_node():
     async with Harness() as cluster:
         full_node(cluster, victim := low("one", 2, grace=3000))
@@ -636,6 +798,31 @@ async def test_a_nomination_ends_with_its_node():
 
         assert cluster.node_of(pod) == "b"
         assert is_there(cluster, victim)
+
+
+@in_virtual_time
+async def test_who_waits_at_the_gate_is_let_in_when_the_node_vanishes():
+    """Its nomination was taken away by somebody more important; it is held back all the same."""
+    async with Harness() as cluster:
+        full_node(cluster, low("one", 2, grace=3000))
+        full_node(cluster, spare := low("spare", 1, node="b", priority=2000), name="b", cpu=1)
+        await cluster.settle()
+        cluster.api.plan("PATCH", "/pods/one/status$", Delay(5))
+        cluster.create(mid := high("mid", priority=50))
+        await cluster.settle(0.1)
+        cluster.create(high("most", 2, priority=1000, node_selector="kubernetes.io/hostname=a"))
+        await cluster.settle(0.1)
+        cluster.api.remove(pod_path(spare))
+        await cluster.settle(0.1)
+        assert cluster.core.queue.nominator.node_of(mid.uid) == ""
+        assert cluster.core.queue.place_of(mid.uid) is Place.GATED
+
+        cluster.api.remove("/api/v1/nodes/a")
+        await cluster.settle(0.1)
+        cluster.create(make_node("c", allocatable="2 cpu"))
+        await cluster.settle(20)
+
+        assert cluster.node_of(mid) == "c"
 
 
 @in_virtual_time

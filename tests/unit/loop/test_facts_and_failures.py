@@ -9,8 +9,8 @@ from scheduler.framework.rejection import Failure, Reject
 from scheduler.model.fact import Resource
 from scheduler.testing import make_node, make_pod
 from scheduler.testing.clock import in_virtual_time
+from scheduler.testing.documents import pod_path
 from scheduler.testing.harness import Harness
-from scheduler.testing.simulated_api import pod_path
 
 NO_ROOM = (
     "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, preemption: "

@@ -8,8 +8,8 @@ from scheduler.loop.held_pods import LONGEST_WAIT_SECONDS
 from scheduler.model.fact import Resource
 from scheduler.testing import make_node, make_pod
 from scheduler.testing.clock import in_virtual_time
+from scheduler.testing.documents import pod_path
 from scheduler.testing.harness import Harness
-from scheduler.testing.simulated_api import pod_path
 
 ALLOW = Allow()
 
@@ -68,6 +68,26 @@ async def test_who_waits_keeps_the_place_and_is_asked_about_on_every_fact(pod):
         assert cluster.node_of(pod) == "a"
         assert doorman.waiting[-1] == ["pod"]
         assert cluster.core.queue.in_flight_counts()["PodPopped"] == 0
+
+
+@in_virtual_time
+async def test_who_was_let_go_waits_no_more_in_the_eyes_of_the_next(pod):
+    """Whoever counts a group must not count a member twice."""
+
+    class First(Doorman):
+        def permit(self, pod, node, waiting):
+            super().permit(pod, node, waiting)
+            return ALLOW if self.said is ALLOW and pod.name == "p0" else Wait(60)
+
+    doorman = First(Wait(60))
+    async with Harness(doorman) as cluster:
+        cluster.create(make_node("a"), *(make_pod(f"p{number}") for number in range(3)))
+        await cluster.settle()
+        doorman.waiting.clear()
+        doorman.said = ALLOW
+        await stir(cluster)
+
+        assert doorman.waiting[:3] == [["p0", "p1", "p2"], ["p1", "p2"], ["p1", "p2"]]
 
 
 @in_virtual_time

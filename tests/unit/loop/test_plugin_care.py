@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import uvloop
 
+from scheduler.cycle.scheduling import Attempt, decide
 from scheduler.errors import MalformedObject, PluginError
 from scheduler.framework.asking import ask
 from scheduler.framework.cluster_event import Action, ClusterEvent, Requeue
@@ -19,12 +20,12 @@ from scheduler.framework.observer import SILENT
 from scheduler.framework.profile import Profile, Weighted
 from scheduler.framework.rejection import Gate, Rejection
 from scheduler.framework.scoring import score_nodes
-from scheduler.loop.plugin_care import PluginCare
+from scheduler.loop.plugin_care import CHANCES, PluginCare
 from scheduler.loop.stall_timer import StallTimer
 from scheduler.queue.hints import rules_for
 from scheduler.testing import make_node, make_pod, make_table
 from scheduler.testing.clock import run
-from scheduler.testing.harness import Harness, default_profile
+from scheduler.testing.harness import Harness, bare_profile, default_profile
 
 # pytest-timeout's alarm and the one under test are the same.
 pytestmark = pytest.mark.timeout(60, method="thread")
@@ -73,6 +74,10 @@ class Moody:
 
 def boom():
     raise RuntimeError("no luck")
+
+
+def nobody_fits():
+    return [Rejection(np.ones(len(NODES), dtype=np.bool_), "no")]
 
 
 class Cared:
@@ -132,7 +137,7 @@ def test_a_filter_that_fails_for_three_pods_in_a_row_stops_its_profile():
     assert cared.ear.heard[-1] == ("stopped", "p", "Moody")
     assert cared.care.check() == (
         "profile p is stopped, since plugin 'Moody' raised RuntimeError in Filter: no luck; "
-        "correct or disable plugin Moody and restart the scheduler"
+        "correct plugin Moody and restart the scheduler, or disable it"
     )
 
 
@@ -144,6 +149,18 @@ def test_one_pod_alone_stops_no_profile():
             cared.filter(PODS[0])
 
     assert not cared.care.stopped
+
+
+def test_who_keeps_failing_is_not_remembered_for_ever():
+    """The gates of a stopped profile are asked about every pod that comes."""
+    profile = Profile("p", queue_sort=None)
+    care = PluginCare({"p": profile}, {"p": ["Moody"]}, Ear())
+    for number in range(1000):
+        pod, error = make_pod(f"p{number}"), PluginError("Moody", "no")
+        care.failed(profile, "Moody", "PreEnqueue", pod, error)
+
+    assert list(care.stopped) == ["p"]
+    assert [len(uids) for uids in care._failures.values()] == [CHANCES]
 
 
 def test_a_pod_that_cannot_be_read_is_not_held_against_the_plugin():
@@ -302,6 +319,28 @@ def test_a_plugin_that_another_one_asks_is_the_one_to_blame(timer):
 
     assert ask("PostFilter", "Outer", watch, outer) == "went on"
     assert [each[:2] for each in ear.heard] == [("stalled", "Inner"), ("failed", "Inner")]
+
+
+class Searches:
+    """A post-filter that pauses well, and then finds nothing but trouble."""
+
+    name = "Searches"
+
+    def post_filter(self, pod, nodes, diagnosis, ask):
+        yield
+        boom()
+
+
+def test_a_search_that_pauses_and_then_fails_has_not_succeeded():
+    ear, plugin = Ear(), Searches()
+    profile = bare_profile(Moody(nobody_fits), plugin)
+    name = profile.scheduler_name
+    care = PluginCare({name: profile}, {name: {"Searches"}}, ear)
+
+    for pod in PODS[:3]:
+        decide(Attempt(profile, pod, NODES, {}, observer=care.watch(profile, pod)))
+
+    assert ear.heard[-1] == ("stopped", name, "Searches")
 
 
 def test_our_own_columns_are_not_left_half_built(timer):

@@ -8,8 +8,9 @@ from scheduler.loop.control_loop import LoopSettings
 from scheduler.model.fact import Resource
 from scheduler.testing import make_node, make_pod
 from scheduler.testing.clock import in_virtual_time
+from scheduler.testing.documents import pod_path
 from scheduler.testing.harness import Harness, default_profile
-from scheduler.testing.simulated_api import Refuse, pod_path
+from scheduler.testing.simulated_api import Refuse
 from tests.unit.plugins.storing import claim, storage_class, using, volume
 
 BINDING = r"/pods/[^/]+/binding$"

@@ -19,6 +19,7 @@ from scheduler.model.selectors import (
     compile_selector,
     from_map,
     node_requirement,
+    parse_int64,
 )
 
 
@@ -159,3 +160,27 @@ LABELS = st.dictionaries(st.sampled_from("abc"), st.sampled_from(["", "x", "y"])
 @given(LABELS, LABELS)
 def test_a_map_selects_what_contains_it(wanted, labels):
     assert from_map(wanted).matches(labels) == (wanted.items() <= labels.items())
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("7", 7),
+        ("-7", -7),
+        ("+007", 7),
+        ("0" * 10_000, 0),
+        ("-" + "0" * 10_000 + "1", -1),
+        ("9223372036854775807", 2**63 - 1),
+        ("9223372036854775808", None),
+        ("-9223372036854775808", -(2**63)),
+        ("9" * 10_000, None),
+        ("", None),
+        ("+-1", None),
+        ("1_0", None),
+        ("٣", None),
+        (None, None),
+    ],
+)
+def test_integers_are_read_as_go_reads_them(text, number):
+    """However many digits there are: the API server does not count them."""
+    assert parse_int64(text) == number

@@ -6,12 +6,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from prometheus_client import CollectorRegistry, generate_latest
+from hypothesis import given
+from hypothesis import strategies as st
+from prometheus_client import CollectorRegistry, Histogram, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from scheduler.observe import families
 from scheduler.observe.cycle_observer import CycleObserver
-from scheduler.observe.metrics import Children, Metrics
+from scheduler.observe.metrics import Metrics
 
 if TYPE_CHECKING:
     from scheduler.framework.observer import Observer
@@ -62,6 +64,9 @@ UPSTREAM = {
     "leader_election_master_status": ("gauge", "name", None),
     "rest_client_requests_total": ("counter", "code method host", None),
     "rest_client_request_duration_seconds": ("histogram", "verb host", (0.005, 60, 12)),
+    "rest_client_rate_limiter_duration_seconds": ("histogram", "verb host", (0.005, 60, 12)),
+    "rest_client_request_size_bytes": ("histogram", "verb host", (64, 16777216, 11)),
+    "rest_client_response_size_bytes": ("histogram", "verb host", (64, 16777216, 11)),
 }
 """Written by hand from upstream: name, type, labels, (first bucket, last bucket, how many)."""
 
@@ -95,7 +100,7 @@ def test_upstreams_families_are_upstreams(name):
 
 
 def test_what_is_not_upstreams_has_a_prefix_of_its_own():
-    ours = {family.name for family in families.FAMILIES} - UPSTREAM.keys()
+    ours = {family.name for family in families.FAMILIES} - UPSTREAM.keys() - {"go_goroutines"}
 
     assert len(families.FAMILIES) == len({family.name for family in families.FAMILIES})
     assert all(name.startswith("py_scheduler_") for name in ours)
@@ -220,6 +225,7 @@ def test_instances_share_nothing():
             lambda m: m.kubelet_rejected("OutOfcpu"),
             {'py_scheduler_kubelet_rejections_total{reason="OutOfcpu"}': 1},
         ),
+        (lambda m: m.preemption_undone(), {"py_scheduler_preemptions_undone_total": 1}),
         (
             lambda m: m.watch_restarted("pods", "Gone"),
             {'py_scheduler_watch_restarts_total{reason="Gone",resource="pods"}': 1},
@@ -248,6 +254,25 @@ def test_what_happens_is_recorded(record, expected):
     assert {name: found.get(name) for name in expected} == expected
 
 
+@given(st.lists(st.sampled_from([0, 0.001, 0.0011, 0.5, 16.384, 20]) | st.floats(0, 100)))
+def test_amounts_fall_into_the_buckets_of_a_plain_histogram(amounts):
+    """An amount that is a bucket's bound belongs to it."""
+    metrics, plain = Metrics(), CollectorRegistry()
+    family = families.ALGORITHM_DURATION
+    reference = Histogram(family.name, family.help, buckets=family.buckets, registry=plain)
+
+    for amount in amounts:
+        metrics.decision_ended(amount)
+        reference.observe(amount)
+
+    shown = generate_latest(metrics.registry).decode().splitlines()
+    for line in generate_latest(plain).decode().splitlines():
+        if "_sum" not in line:
+            assert line in shown
+    total = float(next(each for each in shown if "algorithm" in each and "_sum" in each).split()[1])
+    assert math.isclose(total, sum(amounts))
+
+
 def test_gauges_are_read_when_somebody_looks():
     metrics, sizes = Metrics(), {"active": 1, "gated": 0}
     metrics.read(families.PENDING_PODS, lambda: sizes)
@@ -266,8 +291,22 @@ def test_children_are_looked_up_once():
     for _ in range(3):
         metrics.plugin_failed("P", "Filter")
 
-    children = next(each for each in vars(metrics).values() if isinstance(each, Children) and each)
-    assert list(children) == [("P", "Filter")]
+    assert list(metrics._failures) == [("P", "Filter")]
+
+
+@pytest.mark.parametrize("family", [each for each in families.FAMILIES if each.known])
+def test_what_can_be_counted_is_there_before_it_happens(family):
+    """Prometheus sees no increase in a series that is born with its first event."""
+    names = [
+        "".join(
+            f'{label}="{value}",'
+            for label, value in sorted(zip(family.labels, labels, strict=True))
+        )[:-1]
+        for labels in family.known
+    ]
+    found = exposition(Metrics())
+
+    assert {found.get(f"{family.name}{{{each}}}") for each in names} == {0}
 
 
 def test_a_registry_of_its_own_is_used():
@@ -289,6 +328,27 @@ def test_an_observer_times_extension_points_always_and_plugins_when_drawn():
     name = "scheduler_framework_extension_point_duration_seconds_count"
     assert found[f"{name}{{{point}}}"] == 2
     assert found[f"scheduler_plugin_execution_duration_seconds_count{{{plugin}}}"] == 1
+
+
+@pytest.mark.parametrize(("said", "status"), [("", "Success"), ("Unschedulable",) * 2])
+def test_a_run_ends_as_it_says_even_if_nobody_hears_it_to_the_end(said, status):
+    """A search for room is left as soon as somebody has found some."""
+    metrics = Metrics()
+    observer = CycleObserver(metrics, "p", draw=lambda: 1)
+
+    def search():
+        with observer.extension_point("PostFilter") as ends:
+            if said:
+                ends(said)
+            yield
+
+    answers = search()
+    next(answers)
+    answers.close()
+
+    labels = f'extension_point="PostFilter",profile="p",status="{status}"'
+    name = "scheduler_framework_extension_point_duration_seconds_count"
+    assert exposition(metrics)[f"{name}{{{labels}}}"] == 1
 
 
 def test_what_raises_is_timed_as_an_error():

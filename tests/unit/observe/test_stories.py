@@ -46,3 +46,12 @@ def test_a_story_can_be_forgotten():
     stories.forget("u")
 
     assert stories.of("u") == ()
+
+
+def test_what_is_said_again_is_kept_once():
+    """Thousands of pods are told for hours that they fit nowhere, in a few hundred letters."""
+    stories, nodes = Stories(), 5000
+    for time in range(3):
+        stories.tell("u", time, time, f"0/{nodes} nodes are available")
+
+    assert len({id(line.text) for line in stories.of("u")}) == 1

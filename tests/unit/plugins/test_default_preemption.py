@@ -5,6 +5,7 @@ Tables from ``plugins/defaultpreemption/default_preemption_test.go`` and
 """
 
 from dataclasses import dataclass
+from itertools import pairwise
 from random import Random
 
 import numpy as np
@@ -13,7 +14,7 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from scheduler.config.plugin_args import DefaultPreemptionArgs
-from scheduler.cycle.scheduling import Attempt, decide
+from scheduler.cycle.scheduling import Attempt, decide, schedule
 from scheduler.framework.candidates import by_importance, least_harm
 from scheduler.framework.decision import CLEAR, KEEP, Park, Preempt
 from scheduler.framework.rejection import Candidate, Failure, Proposal, Refusal, Refused, Rejection
@@ -118,8 +119,9 @@ def proposal(incoming, nodes, pods=(), budgets=(), *filters, **options):
 
     class Listens(DefaultPreemption):
         def post_filter(self, *asked):
-            heard.append(super().post_filter(*asked))
-            return heard[-1]
+            found = yield from super().post_filter(*asked)
+            heard.append(found)
+            return found
 
     chosen = filters or tuple(plugin() for plugin in FILTERS)
     args = DefaultPreemptionArgs(**options)
@@ -229,7 +231,7 @@ def test_what_cannot_be_judged_anywhere_is_an_error():
         Fails("a"),
     )
 
-    assert found == Refusal("preemption: cannot tell", stop=True)
+    assert found == Refusal('preemption: running "Fails" filter plugin: cannot tell', stop=True)
 
 
 def test_what_cannot_be_judged_is_dropped_where_there_is_another_way():
@@ -578,6 +580,18 @@ def test_how_many_are_enough(percentage, absolute, nodes, expected):
     plugin = DefaultPreemption(DefaultPreemptionArgs(percentage, absolute))
 
     assert plugin._wanted(nodes) == expected
+
+
+def test_the_search_pauses_between_questions():
+    """However many nodes there are, and however many pods on each, no step asks twice."""
+    nodes, pods = filled([f"n{i}" for i in range(300)])
+    counts = Counts()
+    columns = world(nodes, [*pods, pod("more", "small", LOW, "n7")])
+    using = profile(counts, NodeResourcesFit())
+    cycle = schedule(Attempt(using, pod("p", "large", HIGH), NodeTable(columns), {}))
+    asked = [counts.rows for _ in cycle]
+
+    assert max(after - before for before, after in pairwise(asked)) <= 128
 
 
 def test_the_search_goes_on_until_one_violates_no_budget():
@@ -957,7 +971,7 @@ def test_many_nodes_at_once_are_judged_like_one_after_the_other(given_world):
 
     class Listens(DefaultPreemption):
         def post_filter(self, pod, nodes, diagnosis, ask):
-            found = super().post_filter(pod, nodes, diagnosis, ask)
+            found = yield from super().post_filter(pod, nodes, diagnosis, ask)
             seen.append((diagnosis, found))
             return found
 

@@ -7,6 +7,7 @@ from scheduler.config.configuration import read
 from scheduler.cycle.scheduling import Attempt, decide
 from scheduler.framework.decision import Park
 from scheduler.framework.registry import Registry
+from scheduler.framework.rejection import Refused
 from scheduler.plugins import IN_TREE
 from scheduler.testing.builders import make_node, make_pod
 
@@ -26,9 +27,23 @@ CONFLICT = {
 }
 
 
-def message(pod) -> str:
-    registry = Registry(IN_TREE)
-    profile = registry.build(read().resolve(registry.available).profiles[0])
+class NeverOn:
+    """A user's plugin, which stands behind the default ones."""
+
+    name = "NeverOn"
+
+    def pre_filter(self, pod, nodes):
+        return Refused("not today", resolvable=False)
+
+
+def message(pod, **more) -> str:
+    registry = Registry(IN_TREE).also(more)
+    enabled = ", ".join(f"{{name: {name}}}" for name in more)
+    text = (
+        "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+        f"profiles: [{{plugins: {{multiPoint: {{enabled: [{enabled}]}}}}}}]\n"
+    )
+    profile = registry.build(read(text).resolve(registry.available).profiles[0])
     cache = ClusterCache()
     cache.add_node(make_node("a", allocatable="1 cpu, 1Gi, 10 pods"))
     decision = decide(Attempt(profile, pod, cache.view(), {}))
@@ -47,6 +62,13 @@ def test_it_breaks_off_where_no_node_was_judged():
     """Upstream's plugin finds nothing prepared, and preemption is not tried."""
     assert message(make_pod(affinity=CONFLICT)) == (
         "0/1 nodes are available: pod affinity terms conflict. not found"
+    )
+
+
+def test_it_has_its_say_where_a_plugin_behind_it_refuses():
+    assert message(make_pod(), NeverOn=NeverOn) == (
+        "0/1 nodes are available: not today. no new claims to deallocate, preemption: "
+        "0/1 nodes are available: 1 Preemption is not helpful for scheduling."
     )
 
 

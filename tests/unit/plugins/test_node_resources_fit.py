@@ -12,8 +12,19 @@ from scheduler.config.plugin_args import (
 from scheduler.errors import ConfigurationError
 from scheduler.framework.cluster_event import ASSIGNED_POD, NODE, POD, Action
 from scheduler.plugins import NodeResourcesFit
+from scheduler.snapshot.node_table import NodeTable
 from scheduler.testing import make_node, make_pod
-from tests.unit.plugins.asking import OK, UAU, U, answers, codes, scores, table_of, wakes
+from tests.unit.plugins.asking import (
+    OK,
+    UAU,
+    U,
+    answers,
+    codes,
+    columns_of,
+    scores,
+    table_of,
+    wakes,
+)
 
 A, B, HUGE = "example.com/aaa", "example.com/bbb", "hugepages-2Mi"
 NATIVE = "kubernetes.io/something"
@@ -277,6 +288,25 @@ def test_what_is_left_makes_the_score(plugin, incoming, allocatable, first, seco
     ]
 
     assert scores(plugin, incoming, table_of(nodes, pods)) == expected
+
+
+@pytest.mark.parametrize("rows", [2, 100])
+@pytest.mark.parametrize(("kind", "expected"), [(LEAST, [0, 99]), (MOST, [100, 0])])
+def test_a_node_with_more_requested_than_int64_holds_is_full(kind, expected, rows):
+    """Anybody may name a node for pods of any size, and a kubelet that is down turns none away."""
+    memory = strategy(kind, (("memory", 1),))
+    nodes = [make_node(f"n{i}", allocatable={"memory": "1Ti", "pods": "9"}) for i in range(rows)]
+    on_all = [make_pod(f"p{i}", node=f"n{i}", requests={"memory": "1"}) for i in range(rows)]
+    huge = [make_pod(f"huge{i}", node="n0", requests={"memory": "5E"}) for i in range(3)]
+    columns = columns_of(nodes, on_all + huge)
+    table = NodeTable(columns)
+
+    assert codes(NodeResourcesFit(), pod(amounts(memory=1)), table)[:2] == [U, OK]
+    assert scores(memory, pod(amounts(memory=1)), table)[:2] == expected
+
+    for each in huge:
+        columns.remove_pod(0, each.uid)
+    assert set(codes(NodeResourcesFit(), pod(amounts(memory=1)), NodeTable(columns))) == {OK}
 
 
 @pytest.mark.parametrize(("kind", "expected"), [(MOST, [67, 45]), (LEAST, [32, 55])])

@@ -130,6 +130,12 @@ def test_a_claim_that_the_pod_needs_must_be_there():
     assert answers(PLUGIN, pod, nodes)["a"] == (UAU, (why,))
 
 
+def test_a_claim_without_a_name_cannot_be_judged():
+    nodes = limited(1, [])
+
+    assert codes(PLUGIN, make_pod(volumes=using("")), nodes) == [E]
+
+
 DISK = {"name": "disk", "awsElasticBlockStore": {"volumeID": "vol-1"}}
 
 

@@ -61,6 +61,9 @@ class CountingObserver:
     def unschedulable_delta(self, plugin, profile, delta):
         self.unschedulable[plugin] += delta
 
+    def pre_enqueue(self, profile, ask):
+        return ask()
+
     def hint(self, plugin, event, ask):
         result = ask()
         self.hints[plugin, event, result] += 1

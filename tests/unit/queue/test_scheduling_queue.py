@@ -8,7 +8,9 @@ from scheduler.framework.cluster_event import ASSIGNED_POD_DELETE, POD, Action, 
 from scheduler.framework.cluster_event import ClusterEvent as Event
 from scheduler.framework.decision import SetTo
 from scheduler.queue.hints import rules_for
+from scheduler.queue.in_flight import LOG_MAXIMUM
 from scheduler.queue.place import Place
+from scheduler.queue.scheduling_queue import PODS_AT_ONCE
 from scheduler.testing import make_pod
 
 FIT = frozenset({"Fit"})
@@ -529,3 +531,95 @@ def test_a_failed_assertion_tells_the_pods_story(kit):
         queue.check_invariants()
 
     assert "parked ScheduleAttemptFailure -> unschedulable" in str(caught.value)
+
+
+# Many at once: no call takes long, and nobody can tell.
+
+
+def crowd(kit, count=2 * PODS_AT_ONCE + 10, **settings):
+    """Return a queue in which *count* pods have been turned away, and the pods."""
+    queue = kit.make_queue(kit.fit, **settings)
+    pods = [make_pod(f"p{number}") for number in range(count)]
+    for pod in pods:
+        kit.park(queue, pod, "Fit")
+    return queue, pods
+
+
+def test_a_change_is_shown_to_thousands_in_parts(kit):
+    queue, pods = crowd(kit)
+    queue.note(kit.node_added, 10.0)
+
+    assert queue.counts()["active"] == PODS_AT_ONCE
+    assert queue.catch_up()
+    assert not queue.catch_up()
+    assert queue.counts()["active"] == len(pods)
+    queue.check_invariants()
+
+
+def test_all_have_been_shown_a_change_before_a_pod_is_popped(kit):
+    """The most important pod may be the last that is asked."""
+    queue, _ = crowd(kit)
+    kit.park(queue, make_pod("late and important", priority=9), "Fit")
+    queue.note(kit.node_added, 10.0)
+
+    assert queue.pop(10.0).pod.name == "late and important"
+
+
+def test_what_happens_to_a_pod_before_it_is_shown_a_change_stands(kit):
+    queue, pods = crowd(kit)
+    *_, deleted, activated, updated = pods
+    queue.note(kit.node_added, 10.0)
+    queue.delete(deleted)
+    queue.activate([activated.uid], 10.0)
+    queue.update(updated, newer := make_pod(updated.name, labels="a=b"), 10.0)
+    queue.add(make_pod("new"), 10.0)
+
+    names = pop_all(queue, 10.0)
+    assert sorted(names) == sorted([*(pod.name for pod in pods if pod is not deleted), "new"])
+    assert queue.place_of(newer.uid) is None
+
+
+def test_a_pod_in_flight_is_told_of_a_change_that_others_have_yet_to_be_shown(kit):
+    queue, _ = crowd(kit)
+    queue.add(pod := make_pod("in flight", priority=9), 0.0)
+    queued = queue.pop(0.0)
+    queue.note(kit.node_added, 10.0)
+
+    assert queue.park(queued, pod, rejected_by=FIT, now=10.0) is Place.BACKOFF
+
+
+def test_a_flush_of_thousands_goes_on_until_nothing_is_due(kit):
+    queue, pods = crowd(kit, unschedulable_seconds=300.0)
+    calls = 0
+    while (due := queue.next_flush(1000.0)) is not None and due <= 1000.0:
+        queue.flush(1000.0)
+        calls += 1
+
+    assert calls >= 3
+    assert queue.counts()["active"] == len(pods)
+    assert queue.next_flush(1000.0) is None
+
+
+def test_backoffs_of_thousands_end_in_parts(kit):
+    queue, pods = crowd(kit)
+    queue.note(kit.node_added, 0.5)
+    while queue.catch_up():
+        pass
+    assert queue.counts()["backoff"] == len(pods)
+
+    queue.flush(50.0)
+    assert queue.counts()["active"] == PODS_AT_ONCE
+    while (due := queue.next_flush(50.0)) is not None and due <= 50.0:
+        queue.flush(50.0)
+    assert queue.counts()["active"] == len(pods)
+
+
+def test_a_pod_that_was_held_for_too_long_backs_off_whatever_happened(kit):
+    """A permit plugin may hold it for a quarter of an hour: not all that changed is remembered."""
+    queue = kit.make_queue(kit.fit)
+    queue.add(pod := make_pod("held"), 0.0)
+    queued = queue.pop(0.0)
+    for _ in range(LOG_MAXIMUM + 1):
+        queue.note(kit.taint_changed, 1.0)
+
+    assert queue.park(queued, pod, rejected_by=frozenset({"Permit"}), now=2.0) is Place.BACKOFF

@@ -102,6 +102,9 @@ class Counting:
     def unschedulable_delta(self, plugin, profile, delta):
         self.unschedulable[plugin] += delta
 
+    def pre_enqueue(self, profile, ask):
+        return ask()
+
     def hint(self, plugin, event, ask):
         result = ask()
         assert result != "Error"

@@ -76,7 +76,7 @@ def test_carriers_are_counted_by_row_and_moved_with_it():
     index = index_of(WEB, WEB)
     index.add(3, WEB, 1)
 
-    index.move(3, 1)
+    index.move(3, 1, {WEB})
 
     assert index.carriers(WEB).dense(4).tolist() == [2, 1, 0, 0]
 

@@ -23,15 +23,16 @@ from scheduler.snapshot.columns import ClusterColumns, TaintSets
 from scheduler.snapshot.labels import LabelIndex
 from scheduler.snapshot.node_table import NodeTable
 from scheduler.snapshot.pod_groups import PodGroups, PodSet
-from scheduler.snapshot.tally import Tally
+from scheduler.snapshot.tally import COUNT_MAXIMUM, Tally
 from scheduler.testing import make_node, make_pod
 
 ROWS = 150
 ROW = st.integers(0, ROWS - 1)
+COUNT = st.integers(-3, 3) | st.sampled_from([2**61, 2**62 - 1, 2**62, 2**63 - 1, 2**65])
 STEPS = st.lists(
     st.one_of(
-        st.tuples(st.just("set"), ROW, st.integers(-3, 3)),
-        st.tuples(st.just("add"), ROW, st.integers(-3, 3)),
+        st.tuples(st.just("set"), ROW, COUNT),
+        st.tuples(st.just("add"), ROW, COUNT),
         st.tuples(st.just("move"), ROW, ROW),
         st.tuples(st.just("fill"), st.integers(1, ROWS), st.integers(-1, 2)),
     ),
@@ -41,7 +42,7 @@ STEPS = st.lists(
 
 @given(STEPS)
 def test_a_tally_counts_as_a_map_does(steps):
-    """Sparse or dense, and across the change from one to the other."""
+    """Sparse or dense, across the change from one to the other, and beyond what int64 holds."""
     tally, model = Tally(), dict.fromkeys(range(ROWS), 0)
     for kind, row, argument in steps:
         match kind:
@@ -57,13 +58,15 @@ def test_a_tally_counts_as_a_map_does(steps):
                 for each in range(row):
                     tally[each] = model[each] = argument
 
-    expected = np.array(list(model.values()))
-    for told in (tally, Tally.of(expected)):
-        assert told.dense(ROWS).tolist() == expected.tolist()
-        assert told.where(ROWS).tolist() == (expected != 0).tolist()
-        assert [told[row] for row in range(ROWS)] == expected.tolist()
-        assert told.counting == np.count_nonzero(expected)
-        assert bool(told) == expected.any()
+    exact = list(model.values())
+    shown = [min(count, COUNT_MAXIMUM) for count in exact]
+    assert [tally[row] for row in range(ROWS)] == exact
+    assert tally.total == sum(exact)
+    for told in (tally, Tally.of(np.array(shown))):
+        assert told.dense(ROWS).tolist() == shown
+        assert told.where(ROWS).tolist() == [count != 0 for count in exact]
+        assert told.counting == np.count_nonzero(shown)
+        assert bool(told) == any(exact)
 
 
 def test_what_a_tally_shows_cannot_be_written():
@@ -185,7 +188,9 @@ def test_match_columns_follow_pods_and_are_limited_in_number():
     for number in range(1000):
         groups.column(PodSet(None, from_map({"x": str(number)})), 5)
     assert len(groups._columns) <= 512
-    assert all(len(group.columns) <= 512 for group in groups._groups.values())
+    kept = [len(each.columns) for named in groups._groups.values() for each in named.values()]
+    assert max(kept) <= 512
+    assert sum(map(len, groups._about.values())) <= 512
 
     groups.add(3, pod, -1)
     assert groups.column(web, 5).dense(5).tolist() == [0, 1, 0, 0, 0]

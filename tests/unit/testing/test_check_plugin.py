@@ -174,7 +174,16 @@ BAD = {
                 nodes.pod_count >= max(3, nodes.pod_count.min(initial=99) + 3), "crowded"
             )
         ),
-        "every row must be its own world: .* in a cluster where only",
+        "every row must be its own world: .* with a pod more",
+    ),
+    "remembers who was there": (
+        filtering(
+            lambda _, nodes: Rejection(
+                np.maximum(nodes.pod_count, nodes.cluster.pod_count) > 2, "crowded"
+            ),
+            each_world=True,
+        ),
+        "every row must be its own world: .* without its pods",
     ),
     "strange pre_filter": (
         plugin(pre_filter=lambda self, pod, nodes: False),

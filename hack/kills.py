@@ -1,0 +1,381 @@
+"""``make kills``: kill -9 while room is being made, and look whether anybody noticed.
+
+Three nodes are full: two pods of low priority on each, two of middle, one as important as the pods
+that come. Three pods come, each of which needs the place of two. Once some number of changes was
+seen (nominations, conditions, deletions, ends, bindings: the number is drawn) py-scheduler is
+killed on the spot, and another process takes over. Everything is real but the nodes, for which
+`hack.admitting_kubelet` takes pods in and lets them end in their own time.
+
+In the end the three are running, the six least important are gone, and nobody else: not one pod
+more, not one twice. Who was bound when, and by whom, is read in the API server's audit log.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import json
+import random
+import sys
+import tempfile
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Self
+
+from hack.admitting_kubelet import AdmittingKubelet
+from hack.api import AsyncApi, request_text
+from hack.control_plane import ControlPlane
+from hack.kubeconfig import Access
+from hack.nodes import node
+from hack.ports import LOOPBACK, PortClaims
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from types import TracebackType
+
+    from hack.api import Json
+    from hack.processes import Process
+
+NODES: Final = ("a", "b", "c")
+_CLASSES: Final = {"low": 1, "middle": 50, "high": 100}
+_STAYING: Final = ("middle", "middle", "high")
+_VICTIMS: Final = 2
+"""Of low priority, on each node."""
+_CHANGES: Final = 30
+"""How many changes a round has: each newcomer comes, is nominated, bound and runs; each victim is
+told, condemned and gone."""
+_PATIENCE_SECONDS: Final = 60.0
+_SETTLE_SECONDS: Final = 1.0
+_POLL_SECONDS: Final = 0.02
+_ROOT: Final = Path(__file__).parent.parent
+_PODS: Final = "/api/v1/namespaces/default/pods"
+_POLICY: Final = {
+    "apiVersion": "audit.k8s.io/v1",
+    "kind": "Policy",
+    "omitStages": ["RequestReceived"],
+    "rules": [
+        {"level": "Metadata", "verbs": ["create"], "resources": [{"resources": ["pods/binding"]}]},
+        {"level": "None"},
+    ],
+}
+
+
+class NotConvergedError(RuntimeError):
+    """Something that had to happen did not; the message says what."""
+
+
+@dataclass
+class Tally:
+    """What came of it.
+
+    Args:
+        stages: How far things were when the process was killed, and how often.
+        problems: What must not have happened, one line each.
+    """
+
+    kills: int = 0
+    bound: int = 0
+    victims: int = 0
+    stages: Counter[str] = field(default_factory=Counter)
+    problems: list[str] = field(default_factory=list)
+
+    @property
+    def needed(self) -> int:
+        """How many victims there had to be."""
+        return self.kills * len(NODES) * _VICTIMS
+
+    def __str__(self) -> str:
+        """Return the last line of a run."""
+        stages = ", ".join(f"{count} {stage}" for stage, count in sorted(self.stages.items()))
+        return (
+            f"kills: {self.kills} kills ({stages}), {self.bound} pods bound, "
+            f"{self.victims} victims of {self.needed} needed, {len(self.problems)} problems"
+        )
+
+
+@dataclass
+class Seen:
+    """One pod as a watch tells it."""
+
+    uid: str
+    nodes: list[str] = field(default_factory=list)
+    nominated: bool = False
+    going: bool = False
+    gone: bool = False
+    phase: str = ""
+
+    def note(self, kind: str, pod: Json) -> None:
+        self.going = self.going or "deletionTimestamp" in pod["metadata"]
+        self.gone = kind == "DELETED"
+        self.phase = pod["status"].get("phase", "")
+        self.nominated = "nominatedNodeName" in pod["status"]
+        found = pod["spec"].get("nodeName", "")
+        if found and found not in self.nodes[-1:]:
+            self.nodes.append(found)
+
+
+class Pods:
+    """All pods there were, by name, from a watch that is never interrupted."""
+
+    def __init__(self, api: AsyncApi) -> None:
+        self._api = api
+        self._seen: dict[str, Seen] = {}
+        self.changes = 0
+
+    def __getitem__(self, name: str) -> Seen:
+        return self._seen.get(name) or Seen("")
+
+    def matching(self, prefix: str) -> dict[str, Seen]:
+        """Return the pods whose names begin so."""
+        return {name: each for name, each in self._seen.items() if name.startswith(prefix)}
+
+    async def watch(self) -> None:
+        """Follow until cancelled."""
+        async for event in self._api.watch(_PODS, {"resourceVersion": "0"}):
+            pod = event["object"]
+            metadata = pod["metadata"]
+            seen = self._seen.setdefault(metadata["name"], Seen(metadata["uid"]))
+            seen.note(event["type"], pod)
+            self.changes += 1
+
+
+class Scheduler:
+    """py-scheduler as a process that is killed and replaced."""
+
+    def __init__(self, plane: ControlPlane, port: int) -> None:
+        self._plane = plane
+        self._access = Access(f"http://{LOOPBACK}:{port}", None, {})
+        self._port = port
+        self._process: Process
+
+    def start(self) -> None:
+        command = [sys.executable, "-m", "scheduler", "run", "--no-leader-elect"]
+        command += ["--kubeconfig", str(self._plane.admin_kubeconfig), "--log-format", "json"]
+        command += ["--bind-address", LOOPBACK, "--port", str(self._port), "--insecure-metrics"]
+        self._process = self._plane.spawn("py-scheduler", command, cwd=_ROOT)
+
+    def kill(self) -> None:
+        self._process.kill()
+
+    async def ready(self) -> None:
+        await until(self._is_ready, "the scheduler has seen the cluster")
+
+    def _is_ready(self) -> bool:
+        if not self._process.running:
+            raise NotConvergedError(f"the scheduler ended by itself:\n{self._process.tail()}")
+        with contextlib.suppress(OSError):
+            return request_text(self._access, "GET", "/readyz")[0] == 200
+        return False
+
+
+class Kills:
+    """Rounds of one kill each, on a control plane of their own; an asynchronous context manager.
+
+    Args:
+        seed: Draws when to kill.
+    """
+
+    def __init__(self, seed: int = 0) -> None:
+        self.tally = Tally()
+        self._rng = random.Random(seed)
+        self._open = contextlib.AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        enter = self._open.enter_context
+        directory = Path(enter(tempfile.TemporaryDirectory(prefix="py-scheduler-kills-")))
+        policy, self._audit = directory / "policy.json", directory / "audit.log"
+        policy.write_text(json.dumps(_POLICY))
+        flags = [f"--audit-policy-file={policy}", f"--audit-log-path={self._audit}"]
+        plane = enter(ControlPlane(components=(), apiserver_flags=flags))
+        ports = PortClaims()
+        self._open.callback(ports.release)
+        self._api = AsyncApi(plane.admin_kubeconfig)
+        await self._open.enter_async_context(self._api)
+        await self._open.enter_async_context(AdmittingKubelet(plane.admin_kubeconfig))
+        for name, value in _CLASSES.items():
+            body = {"metadata": {"name": name}, "value": value}
+            await self._api.request("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", body)
+        cpu = str(_VICTIMS + len(_STAYING))
+        for name in NODES:
+            await self._api.request("POST", "/api/v1/nodes", node(name, cpu=cpu, kwok=False))
+        self._pods = Pods(self._api)
+        watching = asyncio.create_task(self._pods.watch())
+        self._open.callback(watching.cancel)
+        self._scheduler = Scheduler(plane, ports.claim())
+        self._scheduler.start()
+        await self._scheduler.ready()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if error is None:
+            self._read_audit()
+        await self._open.aclose()
+
+    async def kill_once(self) -> None:
+        """Play one round."""
+        round_, pods = f"r{self.tally.kills}", self._pods
+        victims, staying = await self._fill(round_)
+        await until(
+            lambda: all(pods[name].phase == "Running" for name in (*victims, *staying)),
+            "the nodes are full",
+        )
+        newcomers = [f"{round_}-new-{number}" for number in range(len(NODES))]
+        before = pods.changes
+        drawn, pause = self._rng.randrange(_CHANGES), self._rng.uniform(0.0, 0.02)
+        for name in newcomers:
+            await self._create(name, "high", cpu=_VICTIMS)
+        with contextlib.suppress(NotConvergedError):
+            await until(lambda: pods.changes - before >= drawn, "", seconds=5.0)
+        await asyncio.sleep(pause)
+        self._scheduler.kill()
+        self.tally.kills += 1
+        self.tally.stages[self._stage(victims, newcomers)] += 1
+        self._scheduler.start()
+        try:
+            await until(
+                lambda: all(pods[name].phase == "Running" for name in newcomers),
+                f"{round_}: the newcomers run",
+            )
+        except NotConvergedError as problem:
+            self.tally.problems.append(str(problem))
+        await self._scheduler.ready()
+        await asyncio.sleep(_SETTLE_SECONDS)
+        self._judge(round_, victims)
+        await self._clear(round_)
+
+    # A round.
+
+    async def _fill(self, round_: str) -> tuple[list[str], list[str]]:
+        """Fill every node; return who has to go, and who does not."""
+        victims, staying = [], []
+        grace = self._rng.randrange(3)
+        for where in NODES:
+            for number in range(_VICTIMS):
+                victims.append(name := f"{round_}-low-{where}{number}")
+                await self._create(name, "low", where=where, grace=grace)
+            for number, priority in enumerate(_STAYING):
+                staying.append(name := f"{round_}-{priority}-{where}{number}")
+                await self._create(name, priority, where=where, grace=grace)
+        return victims, staying
+
+    async def _create(
+        self, name: str, priority: str, *, where: str = "", cpu: int = 1, grace: int = 0
+    ) -> None:
+        container = {
+            "name": "main",
+            "image": "example",
+            "resources": {"requests": {"cpu": str(cpu)}},
+        }
+        spec: Json = {
+            "schedulerName": "py-scheduler",
+            "priorityClassName": priority,
+            "terminationGracePeriodSeconds": grace,
+            "containers": [container],
+        }
+        if where:
+            spec["nodeName"] = where
+        await self._api.request("POST", _PODS, {"metadata": {"name": name}, "spec": spec})
+
+    def _stage(self, victims: list[str], newcomers: list[str]) -> str:
+        """Say how far things are."""
+        pods = self._pods
+        if all(pods[name].nodes for name in newcomers):
+            return "when all were bound"
+        if any(pods[name].nodes for name in newcomers):
+            return "while they were bound"
+        if all(pods[name].going for name in victims):
+            return "while victims left"
+        if any(pods[name].going for name in victims):
+            return "during evictions"
+        if any(pods[name].nominated for name in newcomers):
+            return "after a nomination"
+        return "before a nomination"
+
+    def _judge(self, round_: str, victims: list[str]) -> None:
+        problems = self.tally.problems
+        for name, pod in self._pods.matching(f"{round_}-").items():
+            self.tally.victims += pod.going
+            self.tally.bound += "-new-" in name and bool(pod.nodes)
+            if len(pod.nodes) > 1:
+                problems.append(f"{name} was on {' and '.join(pod.nodes)}")
+            if pod.phase == "Failed":
+                problems.append(f"{name} was bound where there was no room")
+            if pod.going and name not in victims:
+                problems.append(f"{name} had to go without need")
+            if name in victims and not pod.gone:
+                problems.append(f"{name} did not go")
+
+    async def _clear(self, round_: str) -> None:
+        await self._api.request("DELETE", _PODS, {"gracePeriodSeconds": 0})
+        await until(
+            lambda: all(pod.gone for pod in self._pods.matching(f"{round_}-").values()),
+            f"{round_}: all pods are gone",
+        )
+
+    def _read_audit(self) -> None:
+        """Count the bindings that the API server accepted, of each pod."""
+        accepted: Counter[str] = Counter()
+        for line in self._audit.read_text().splitlines():
+            entry: Mapping[str, Json] = json.loads(line)
+            if entry["responseStatus"]["code"] == 201:
+                accepted[entry["objectRef"]["name"]] += 1
+        twice = [name for name, count in accepted.items() if count > 1]
+        self.tally.problems += [f"{name} was bound {accepted[name]} times" for name in twice]
+        if len(accepted) != self.tally.bound:
+            told = f"{len(accepted)} pods bound by the audit log, {self.tally.bound} seen"
+            self.tally.problems.append(told)
+
+
+async def until(
+    holds: Callable[[], bool], what: str, *, seconds: float = _PATIENCE_SECONDS
+) -> None:
+    """Return once *holds* does.
+
+    Raises:
+        NotConvergedError: If that takes too long.
+    """
+    deadline = time.monotonic() + seconds
+    while not holds():
+        if time.monotonic() > deadline:
+            raise NotConvergedError(f"still not so after {seconds:.0f} s: {what}")
+        await asyncio.sleep(_POLL_SECONDS)
+
+
+async def kill(times: int, seed: int = 0, tell: Callable[[Tally], None] | None = None) -> Tally:
+    """Play as many rounds, and return what came of it."""
+    async with Kills(seed) as kills:
+        for _ in range(times):
+            await kills.kill_once()
+            if tell is not None:
+                tell(kills.tally)
+    return kills.tally
+
+
+def main() -> int:
+    """Kill as often as told, print what came of it, and return the exit code."""
+    parser = argparse.ArgumentParser("kills", description=__doc__)
+    parser.add_argument("--kills", type=int, default=50)
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    tally = asyncio.run(kill(options.kills, options.seed, _tell))
+    for problem in tally.problems:
+        print(problem)
+    print(tally)
+    return 1 if tally.problems else 0
+
+
+def _tell(tally: Tally) -> None:
+    if not tally.kills % 10:
+        print(f"... {tally}", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

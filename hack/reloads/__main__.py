@@ -1,0 +1,184 @@
+"""``make reloads``: five hundred changes of the configuration under load, and the figures."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import json
+import re
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import yaml
+
+from hack.api import request_text
+from hack.control_plane import ControlPlane
+from hack.kubeconfig import Access
+from hack.manifests import objects, template
+from hack.ports import LOOPBACK, PortClaims
+from hack.reloads.trial import Trial, quantile
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from hack.processes import Process
+
+NAME: Final = "reloads"
+ROOT: Final = Path(__file__).parents[2]
+_REPLICAS: Final = 2
+_WANTED: Final = {
+    "CustomResourceDefinition",
+    "ServiceAccount",
+    "ClusterRole",
+    "ClusterRoleBinding",
+    "Role",
+    "RoleBinding",
+}
+
+
+def main() -> int:
+    """Run one trial and print its figures; return the exit code."""
+    parser = argparse.ArgumentParser("python -m hack.reloads", description=__doc__)
+    parser.add_argument("--changes", type=int, default=500)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--rate", type=float, default=50.0, help="pods a second")
+    parser.add_argument("--keep-logs-in", type=Path, default=None)
+    options = parser.parse_args()
+    with contextlib.ExitStack() as stack:
+        plane = stack.enter_context(ControlPlane(keep_logs_in=options.keep_logs_in))
+        plane.create_namespace(NAME)
+        kubeconfig = install(plane, NAME)
+        replicas = [stack.enter_context(replica(plane, NAME, kubeconfig)) for _ in range(_REPLICAS)]
+        trial = Trial(plane.admin_kubeconfig, NAME, options.changes, options.seed, options.rate)
+        began = time.monotonic()
+        asyncio.run(trial.run())
+        trial.wrong += check_replicas(replicas)
+        return tell(trial, replicas, time.monotonic() - began)
+
+
+def install(plane: ControlPlane, name: str) -> Path:
+    """Install the resource and the chart's account; return the account's kubeconfig."""
+    plane.kubectl("apply", "-f", "-", stdin=_rendered(name))
+    crd = "crd/schedulerconfigurations.py-scheduler.dev"
+    plane.kubectl("wait", "--for=condition=Established", crd)
+    return plane.service_account_kubeconfig(name, name)
+
+
+def uninstall(plane: ControlPlane, name: str) -> None:
+    """Remove what `install` installed."""
+    plane.kubectl("delete", "-f", "-", stdin=_rendered(name))
+
+
+def _rendered(name: str) -> str:
+    flags = ["--set", f"configResource.name={name}", "--set", f"fullnameOverride={name}"]
+    found = objects(template("--no-hooks", *flags, release=name, namespace=name))
+    return yaml.safe_dump_all([each for each in found if each["kind"] in _WANTED])
+
+
+class Replica:
+    """One scheduler process and its port."""
+
+    def __init__(self, process: Process, port: int) -> None:
+        self.process = process
+        self.port = port
+
+    def metrics(self) -> str:
+        """Return what it serves."""
+        return request_text(Access(f"http://{LOOPBACK}:{self.port}", None, {}), "GET", "/metrics")[
+            1
+        ]
+
+    def lines(self, event: str) -> list[dict[str, object]]:
+        """Return its log lines named *event*."""
+        text = self.process.log.read_text(errors="replace")
+        parsed = (json.loads(line) for line in text.splitlines() if line.startswith("{"))
+        return [line for line in parsed if line.get("event") == event]
+
+
+@contextlib.contextmanager
+def replica(plane: ControlPlane, name: str, kubeconfig: Path) -> Iterator[Replica]:
+    """Run a scheduler that follows the object *name*, with a lease."""
+    ports = PortClaims()
+    port = ports.claim()
+    config = plane.directory / f"{name}-{port}.yaml"
+    document = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "leaderElection": {"resourceName": name, "resourceNamespace": name},
+        "clientConnection": {"qps": 500, "burst": 500},
+    }
+    config.write_text(yaml.safe_dump(document))
+    command = [sys.executable, "-m", "scheduler", "run", "--log-format", "json"]
+    command += ["--kubeconfig", str(kubeconfig), "--config", str(config)]
+    command += ["--bind-address", LOOPBACK, "--port", str(port), "--insecure-metrics"]
+    command += ["--config-resource", name]
+    process = plane.spawn(f"{name}-{port}", command, cwd=ROOT)
+    try:
+        process.wait_until(
+            lambda: "scheduler.started" in process.log.read_text(), "started", timeout_seconds=60
+        )
+        yield Replica(process, port)
+    finally:
+        process.stop(grace_seconds=30)
+        ports.release()
+
+
+def check_replicas(replicas: Sequence[Replica]) -> list[str]:
+    """Say what is wrong with processes that must have lived through it, alike."""
+    wrong = []
+    fingerprints = set()
+    for each in replicas:
+        if not each.process.running:
+            wrong.append(f"{each.process.name} ended: {each.process.tail(5)}")
+            continue
+        if "Traceback" in each.process.log.read_text(errors="replace"):
+            wrong.append(f"{each.process.name} lost its composure: {each.process.log}")
+        if each.lines("configuration_watch.failed"):
+            wrong.append(f"{each.process.name}: kopf failed")
+        fingerprints |= set(
+            re.findall(r'configuration_info{fingerprint="(\w+)"} 1', each.metrics())
+        )
+    if len(fingerprints) > 1:
+        wrong.append(f"replicas differ in the end: {fingerprints}")
+    return wrong
+
+
+def stall(replica: Replica) -> float:
+    """Return the bound below which all stalls of the event loop were."""
+    buckets = re.findall(
+        r'py_scheduler_loop_stall_seconds_bucket{le="([^"]+)"} (\S+)', replica.metrics()
+    )
+    count = max((float(value) for _, value in buckets), default=0.0)
+    return min((float(le) for le, value in buckets if float(value) == count), default=0.0)
+
+
+def tell(trial: Trial, replicas: Sequence[Replica], seconds: float) -> int:
+    """Print the figures; return the exit code."""
+    total = sum(trial.became.values())
+    bound = sum(trial.pods.values())
+    refused = ", ".join(f"{n} {why}" for why, n in trial.became.items() if why != "Applied")
+    print(f"{total} changes in {seconds:.0f} s: {trial.became['Applied']} good; {refused}")
+    print(
+        f"{len(trial.seconds)} waited for: in the status after "
+        f"{quantile(trial.seconds, 0.5) * 1000:.0f} ms (median), "
+        f"{quantile(trial.seconds, 0.99) * 1000:.0f} ms (99 %), "
+        f"{max(trial.seconds, default=0) * 1000:.0f} ms (longest)"
+    )
+    print(
+        f"{len(trial.pods)} pods: {bound} to be bound, {len(trial.pods) - bound} that fit nowhere"
+    )
+    for each in replicas:
+        if each.process.running:
+            applied = len(each.lines("configuration.applied"))
+            print(f"{each.process.name}: {applied} applied, no stall above {stall(each):g} s")
+    for line in trial.wrong[:20]:
+        print(f"WRONG: {line}")
+    print(f"reloads: {total} changes, {len(trial.wrong)} violations")
+    return 1 if trial.wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,158 @@
+"""Follows one SchedulerConfiguration: what it wants is offered, what came of it is written down."""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Final
+
+import msgspec
+
+from scheduler.config.change import RETRY_SECONDS, Outcome
+from scheduler.config.resource import GROUP, KIND, PATH, VERSION
+from scheduler.crds.status import Seen, Status, says, status_after
+from scheduler.errors import ApiError, Conflict, NotFound
+from scheduler.kube.events import Event, Reference, configuration_deleted, configuration_judged
+from scheduler.kube.requests import MERGE_PATCH, Requests
+from scheduler.observe import event_names
+from scheduler.observe.logs import get_logger
+
+_LOOK_SECONDS: Final = 1.0
+_PATIENCE_SECONDS: Final = 5.0
+
+log = get_logger()
+
+
+class ConfigurationResource:
+    """The object that ``--config-resource`` names.
+
+    Args:
+        name: Its name.
+        offer: Takes a document, and tells what became of it.
+        requests: Where the status is written.
+        record: Takes events.
+        leads: Whether this replica is the one that writes.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        offer: Callable[[str], Awaitable[Outcome]],
+        requests: Requests,
+        record: Callable[[Event], None],
+        leads: Callable[[], bool],
+    ) -> None:
+        self._name = name
+        self._offer = offer
+        self._requests = requests
+        self._record = record
+        self._leads = leads
+        self._seen: Seen | None = None
+        self._news = asyncio.Event()
+        self._written = asyncio.Event()
+        self._considered: tuple[str, int] | None = None
+        self._in_force: tuple[str, int] | None = None
+        self._outcome: Outcome | None = None
+        self._judgement: tuple[tuple[str, int], Outcome] | None = None
+        self._wanted: tuple[str, Status] | None = None
+
+    def check(self) -> str | None:
+        """Say why no configuration is in force yet; None where one is."""
+        if self._outcome is not None and self._outcome.profiles:
+            return None
+        if self._outcome is not None:
+            return f"{KIND} {self._name} cannot be used: {self._outcome.message}"
+        return f"{KIND} {self._name} does not exist yet, and no pod is scheduled: create it"
+
+    # Told by whoever watches.
+
+    def tell(self, seen: Seen) -> None:
+        """Hear of the object as it is now."""
+        self._seen = seen
+        self._news.set()
+        self._written.set()
+
+    def tell_gone(self, uid: str) -> None:
+        """Hear that the object was deleted: what it wanted last stays in force."""
+        if self._seen is None or self._seen.uid != uid:
+            return
+        self._seen = self._wanted = None
+        log.warning(
+            event_names.CONFIGURATION_DELETED,
+            name=self._name,
+            remedy="create it again; what it said last stays in force until the process ends",
+        )
+        if self._leads():
+            self._record(configuration_deleted(_reference(self._name, uid)))
+
+    # Considering.
+
+    async def consider(self) -> None:
+        """Offer every generation, the newest first and only, until cancelled."""
+        while True:
+            await self._news.wait()
+            self._news.clear()
+            seen = self._seen
+            if seen is None or self._considered == (seen.uid, seen.generation):
+                continue
+            self._judged(seen, await self._offer(seen.text))
+
+    def _judged(self, seen: Seen, outcome: Outcome) -> None:
+        version = seen.uid, seen.generation
+        is_news = (version, outcome) != self._judgement
+        self._judgement = version, outcome
+        self._outcome, self._considered = outcome, version
+        if outcome.good:
+            self._in_force = version
+        elif outcome.result.may_pass:
+            self._considered = None
+            asyncio.get_running_loop().call_later(RETRY_SECONDS, self._news.set)
+        uid, generation = self._in_force or ("", 0)
+        active = generation if uid == seen.uid else None
+        self._wanted = seen.uid, status_after(seen, outcome, active, _now())
+        self._written.set()
+        if is_news and self._leads():
+            self._record(configuration_judged(_reference(self._name, seen.uid), outcome))
+
+    # Writing.
+
+    async def write(self) -> None:
+        """Keep the object's status true while this replica leads, until cancelled."""
+        while True:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._written.wait(), _LOOK_SECONDS)
+            self._written.clear()
+            if not self._leads() or self._wanted is None or self._is_told():
+                continue
+            try:
+                await self._write(*self._wanted)
+            except (NotFound, Conflict):
+                self._wanted = None  # another object by now, or none; of that one we shall hear
+            except ApiError as error:
+                log.warning(event_names.CONFIGURATION_STATUS_FAILED, error=str(error))
+                await asyncio.sleep(_PATIENCE_SECONDS)
+
+    def _is_told(self) -> bool:
+        seen, wanted = self._seen, self._wanted
+        return (
+            seen is not None
+            and wanted is not None
+            and seen.uid == wanted[0]
+            and says(seen.status, wanted[1])
+        )
+
+    async def _write(self, uid: str, status: Status) -> None:
+        # With the UID, so that a successor of the same name is not told of its predecessor.
+        body = msgspec.json.encode({"metadata": {"uid": uid}, "status": status})
+        await self._requests.patch(f"{PATH}/{self._name}/status", body, MERGE_PATCH)
+        if self._seen is not None and self._seen.uid == uid:
+            self._seen = replace(self._seen, status=status)
+
+
+def _reference(name: str, uid: str) -> Reference:
+    return Reference(kind=KIND, api_version=f"{GROUP}/{VERSION}", name=name, uid=uid)
+
+
+def _now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

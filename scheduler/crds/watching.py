@@ -1,0 +1,160 @@
+"""kopf, embedded: tells what happens to one object, in the event loop that is there.
+
+kopf is made to run a process of its own, and is kept from that here: it takes the signals of the
+process, which are taken back; it would kill a process that it thinks hangs, which is switched off;
+and its way of ending would cancel every task of the loop, so its tasks are ended one by one.
+Whatever it fails at is logged, and it is started again after a pause.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import kopf
+import msgspec
+
+from scheduler.config.resource import GROUP, PLURAL, VERSION
+from scheduler.crds.configuration import ConfigurationResource
+from scheduler.crds.status import Seen
+from scheduler.errors import ApiError
+from scheduler.kube.credentials import Credentials
+from scheduler.kube.lent_session import lend_session
+from scheduler.kube.requests import Requests
+from scheduler.observe import event_names
+from scheduler.observe.logs import get_logger
+
+_PAUSE_SECONDS: Final = 1.0
+_PAUSE_MAXIMUM: Final = 30.0
+_AWAITING_SECONDS: Final = 2.0
+_SILENCE_SECONDS: Final = 90.0
+
+log = get_logger()
+
+
+async def watch(
+    name: str,
+    told: ConfigurationResource,
+    credentials: Credentials,
+    requests: Requests,
+    listen_to_signals: Callable[[], None],
+) -> None:
+    """Tell *told* of everything that happens to the object *name*, until cancelled.
+
+    Args:
+        name: The object's name.
+        told: Hears of it.
+        credentials: As whom kopf asks.
+        requests: Where we ask ourselves whether the resource is there.
+        listen_to_signals: Takes the signals of the process back.
+    """
+    pause = _PAUSE_SECONDS
+    while True:
+        await _await_resource(requests)
+        started = asyncio.get_running_loop().time()
+        try:
+            await _run_kopf(name, told, credentials, listen_to_signals)
+            why = "it ended"
+        except Exception as problem:  # noqa: BLE001 - whatever it is, pods go on being scheduled
+            why = f"{type(problem).__name__}: {problem}"
+        lasted = asyncio.get_running_loop().time() - started
+        pause = _PAUSE_SECONDS if lasted > _PAUSE_MAXIMUM else min(2 * pause, _PAUSE_MAXIMUM)
+        log.warning(event_names.CONFIGURATION_WATCH_FAILED, error=why, again_in_seconds=pause)
+        await asyncio.sleep(pause)
+
+
+async def _await_resource(requests: Requests) -> None:
+    """Return once the API server serves the resource: kopf looks for it but once."""
+    while True:
+        try:
+            body = await requests.get(f"/apis/{GROUP}/{VERSION}")
+            served = msgspec.json.decode(body).get("resources", ())
+            if any(each.get("name") == PLURAL for each in served):
+                return
+        except ApiError:
+            pass
+        await asyncio.sleep(_AWAITING_SECONDS)
+
+
+async def _run_kopf(
+    name: str,
+    told: ConfigurationResource,
+    credentials: Credentials,
+    listen_to_signals: Callable[[], None],
+) -> None:
+    tasks = await kopf.spawn_tasks(
+        registry=_handlers(name, told, credentials),
+        settings=_settings(name),
+        clusterwide=True,
+        standalone=True,
+        # kopf would make one of the user's name, which a user without a name has not.
+        identity="py-scheduler",  # type: ignore[arg-type] # its own type is private
+    )
+    listen_to_signals()
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        ends = await asyncio.gather(*tasks, return_exceptions=True)
+    for end in ends:
+        if isinstance(end, Exception) and not isinstance(end, asyncio.CancelledError):
+            raise end
+
+
+def _settings(name: str) -> kopf.OperatorSettings:
+    settings = kopf.OperatorSettings()
+    settings.scanning.disabled = True  # no watch on CRDs and namespaces
+    settings.posting.enabled = False  # events are written by our own recorder
+    settings.process.ultimate_exiting_timeout = None  # no SIGKILL ten minutes after its end
+    settings.watching.field_selectors[GROUP, PLURAL] = f"metadata.name={name}"
+    settings.watching.inactivity_timeout = _SILENCE_SECONDS
+    return settings
+
+
+def _handlers(
+    name: str, told: ConfigurationResource, credentials: Credentials
+) -> kopf.OperatorRegistry:
+    """Return the only handlers there are: they hear of the object, and change nothing."""
+    registry = kopf.OperatorRegistry()
+    refused = False
+
+    @kopf.on.login(registry=registry)
+    async def log_in(**_: Any) -> kopf.AiohttpSession:
+        nonlocal refused
+        if refused:
+            await credentials.reload(credentials.access)
+        refused = True
+        return kopf.AiohttpSession(
+            server=credentials.access.server, aiohttp_session=lend_session(credentials)
+        )
+
+    @kopf.on.event(GROUP, VERSION, PLURAL, registry=registry)
+    async def hear(type: str | None, body: Mapping[str, Any], **_: Any) -> None:  # noqa: A002 - kopf's
+        metadata = body["metadata"]
+        if metadata["name"] != name:
+            return
+        if type == "DELETED":
+            told.tell_gone(metadata["uid"])
+            return
+        told.tell(_seen(body))
+
+    return registry
+
+
+def _seen(body: Mapping[str, Any]) -> Seen:
+    document = (body.get("spec") or {}).get("configuration")
+    return Seen(
+        uid=body["metadata"]["uid"],
+        generation=body["metadata"].get("generation", 0),
+        text=msgspec.json.encode(_plain(document)).decode(),
+        status=_plain(body.get("status") or {}),
+    )
+
+
+def _plain(value: Any) -> Any:
+    """Return *value* without kopf's views of it."""
+    if isinstance(value, Mapping):
+        return {name: _plain(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    return value

@@ -1,0 +1,49 @@
+"""JSON that is nested more deeply than a decoder follows.
+
+Whoever may write an object may nest it ten thousand levels deep, in the managed fields of a pod or
+anywhere in a custom resource, and the API server takes it. A decoder gives up after a thousand,
+even in what it only passes over. Nothing that we read is deeper than a few dozen levels, so what
+lies far below is cut off: it must not keep us from seeing the object, nor from seeing the others.
+"""
+
+import re
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+T = TypeVar("T")
+
+DEEPEST: Final = 200
+"""How many levels are kept."""
+
+# Whatever is no bracket, and then an opening one, or closing ones as far as they stand together, or
+# the end: a search that found none of them would go on within the last string.
+_STEP: Final = re.compile(
+    rb'(?:[^{}\[\]"]++|"[^"\\]*+(?:\\.[^"\\]*+)*+")*+(?:([{\[])|([}\]]++)|\Z)', re.DOTALL
+)
+
+
+def decode_deep(decode: Callable[[bytes], T], content: bytes) -> T:
+    """Return what *decode* makes of *content*, or if that is too deep for it, of its upper part."""
+    try:
+        return decode(content)
+    except RecursionError:
+        return decode(shallow(content))
+
+
+def shallow(content: bytes, deepest: int = DEEPEST) -> bytes:
+    """Return *content*, which is JSON, with null in place of what lies below level *deepest*."""
+    if content.count(b"{") + content.count(b"[") <= deepest:
+        return content
+    kept: list[bytes] = []
+    depth = start = 0
+    for step in _STEP.finditer(content):
+        if step[1]:
+            depth += 1
+            if depth == deepest + 1:
+                kept += (content[start : step.start(1)], b"null")
+        elif step[2]:
+            above = depth - len(step[2])
+            if above <= deepest < depth:
+                start = step.start(2) + depth - deepest
+            depth = above
+    return b"".join((*kept, content[start:]))

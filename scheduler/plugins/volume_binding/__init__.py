@@ -1,0 +1,168 @@
+"""A pod goes where its volumes can be reached, or can be made; its claims are bound on the way.
+
+Claims of a class that waits for its first consumer are bound once the node is chosen: to a volume
+that exists (we write the claim into the volume), or to one that is made for the node (we write the
+node into the claim). Both are assumed at once, written before the pod is bound, and waited for
+until the volume controller has made them true. What was written stays when the pod is not bound
+after all, as upstream leaves it: a controller may be at work on it already.
+
+Source: ``plugins/volumebinding/`` (volume_binding.go, binder.go). Scores by storage capacity are
+alpha there, and off.
+"""
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+import numpy as np
+
+from scheduler.config.plugin_args import VolumeBindingArgs
+from scheduler.framework.cluster_event import NODE, Action, ClusterEvent, Requeue
+from scheduler.framework.effects import Assume, Effect, WaitUntil
+from scheduler.framework.rejection import Failure, PreFilterAnswer, Refused, Rejection, Skip
+from scheduler.model.fact import Resource
+from scheduler.model.pod import Pod
+from scheduler.plugins.volume_binding.claims import Claims, claims_of, why_unusable
+from scheduler.plugins.volume_binding.expected import Expected, all_bound
+from scheduler.plugins.volume_binding.hints import (
+    capacity_grew,
+    capacity_ignored,
+    claim_changed,
+    class_changed,
+    migration_changed,
+)
+from scheduler.plugins.volume_binding.places import judge
+from scheduler.plugins.volume_binding.plans import Plan, patch_of_claim, patch_of_volume, plan_for
+from scheduler.snapshot.node_table import NodeTable
+from scheduler.snapshot.objects import ClusterObjects
+
+
+class VolumeBinding:
+    """Rejects nodes that the pod's volumes cannot be reached from, and binds its claims.
+
+    Args:
+        args: How long to wait.
+    """
+
+    name = "VolumeBinding"
+    each_world = True
+    needs = frozenset(
+        {
+            Resource.PERSISTENT_VOLUME_CLAIM,
+            Resource.PERSISTENT_VOLUME,
+            Resource.STORAGE_CLASS,
+            Resource.CSI_NODE,
+            Resource.CSI_DRIVER,
+            Resource.CSI_STORAGE_CAPACITY,
+        }
+    )
+    patches = frozenset({Resource.PERSISTENT_VOLUME_CLAIM, Resource.PERSISTENT_VOLUME})
+    requeue_on = (
+        Requeue(ClusterEvent(Resource.STORAGE_CLASS, Action.ADD | Action.UPDATE), class_changed),
+        Requeue(
+            ClusterEvent(Resource.PERSISTENT_VOLUME_CLAIM, Action.ADD | Action.UPDATE),
+            claim_changed,
+        ),
+        Requeue(ClusterEvent(Resource.PERSISTENT_VOLUME, Action.ADD | Action.UPDATE)),
+        Requeue(ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_LABEL)),
+        Requeue(ClusterEvent(Resource.CSI_NODE, Action.ADD | Action.UPDATE), migration_changed),
+        Requeue(ClusterEvent(Resource.CSI_DRIVER, Action.UPDATE), capacity_ignored),
+        Requeue(
+            ClusterEvent(Resource.CSI_STORAGE_CAPACITY, Action.ADD | Action.UPDATE), capacity_grew
+        ),
+    )
+
+    def __init__(self, args: VolumeBindingArgs = VolumeBindingArgs()) -> None:  # noqa: B008 - frozen
+        self._timeout_seconds = float(args.bind_timeout_seconds)
+
+    def pre_filter(self, pod: Pod, nodes: NodeTable) -> PreFilterAnswer:
+        """Skip pods without claims; refuse claims that no node can do anything about."""
+        if not pod.claims:
+            return Skip()
+        if why := why_unusable(pod, nodes.objects):
+            return Refused(why, resolvable=False)
+        claims = claims_of(pod, nodes.objects)
+        assert claims is not None, f"{pod.key}: a claim was there and is not"
+        if isinstance(claims, Failure):
+            return Failure(np.ones(len(nodes), dtype=np.bool_), claims.text)
+        if claims.immediate:
+            return Refused("pod has unbound immediate PersistentVolumeClaims", resolvable=False)
+        return None
+
+    def filter(self, pod: Pod, nodes: NodeTable) -> Iterator[Rejection | Failure]:
+        """Reject nodes that bound volumes cannot be reached from, or others cannot be had on."""
+        claims = claims_of(pod, nodes.objects) if pod.claims else None
+        if claims is None or isinstance(claims, Failure):
+            return
+        found = judge(claims, nodes)
+        for mask, reason in found.reasons:
+            if mask.any():
+                yield Rejection(mask, reason, resolvable=False)
+        yield from found.failures
+
+    def reserve(self, pod: Pod, node: str, nodes: NodeTable) -> Sequence[Assume] | Failure:
+        """Assume that volumes and claims say already what is about to be written."""
+        claims = claims_of(pod, nodes.objects) if pod.claims else None
+        if claims is None:
+            return ()
+        plan = claims.text if isinstance(claims, Failure) else plan_for(claims, node, nodes)
+        if isinstance(plan, str):
+            return Failure(np.ones(len(nodes), dtype=np.bool_), plan)
+        volumes = ((volume, volume.bound_to(claim)) for claim, volume in plan.static)
+        wanted = (claim for claim in plan.dynamic if claim.selected_node != node)
+        return (
+            *(Assume(Resource.PERSISTENT_VOLUME, new) for old, new in volumes if new is not old),
+            *(Assume(Resource.PERSISTENT_VOLUME_CLAIM, claim.selecting(node)) for claim in wanted),
+        )
+
+    def unreserve(self, pod: Pod, node: str) -> None:
+        """Do nothing: what was assumed is taken back by whoever assumed it."""
+
+    def pre_bind(self, pod: Pod, node: str, nodes: NodeTable) -> Iterator[Effect]:
+        """Write what was assumed, and wait until all claims are bound."""
+        if not pod.claims or all(
+            claim is not None and claim.fully_bound
+            for claim in (nodes.objects.claim(each.namespace, each.name) for each in pod.claims)
+        ):
+            return
+        claims = claims_of(pod, nodes.objects)
+        if claims is None:
+            yield self._hopeless(why_unusable(pod, nodes.objects))
+        elif isinstance(claims, Failure):
+            yield self._hopeless(claims.text)
+        else:
+            plan = plan_for(claims, node, nodes)
+            if isinstance(plan, str):
+                yield self._hopeless(plan)
+            else:
+                yield from self._carry_out(plan, claims, node, nodes.objects)
+
+    def _carry_out(
+        self, plan: Plan, claims: Claims, node: str, objects: ClusterObjects
+    ) -> Iterator[Effect]:
+        expected = [Expected(c.metadata.namespace, c.metadata.name) for c in claims.immediate]
+        for claim, volume in plan.static:
+            told = objects.told_volume(volume.name)
+            bound = volume.bound_to(claim)
+            version = ""
+            if told is not None and told.bound_to(claim) is not told:
+                version = told.metadata.resource_version
+                yield patch_of_volume(bound, told)
+            place = claim.metadata.namespace, claim.metadata.name
+            expected.append(Expected(*place, version, volume=volume.name))
+        for claim in plan.dynamic:
+            place = claim.metadata.namespace, claim.metadata.name
+            known = objects.told_claim(*place)
+            version = ""
+            if known is not None and known.selected_node != node:
+                version = known.metadata.resource_version
+                yield patch_of_claim(known, node)
+            expected.append(Expected(*place, version, node=node))
+        yield WaitUntil(
+            partial(all_bound, tuple(expected), node), self._timeout_seconds, "binding volumes"
+        )
+
+    def _hopeless(self, why: str) -> WaitUntil:
+        """Return a wait that is over as soon as it begins, for *why* it is in vain."""
+        return WaitUntil(
+            lambda _: f"binding volumes: {why}", self._timeout_seconds, "binding volumes"
+        )

@@ -1,0 +1,73 @@
+"""What is to be written so that the claims of a pod get their volumes, on the chosen node."""
+
+from dataclasses import dataclass
+
+import msgspec
+
+from scheduler.framework.effects import Patch
+from scheduler.model.storage import (
+    BOUND_BY_CONTROLLER,
+    SELECTED_NODE,
+    PersistentVolume,
+    PersistentVolumeClaim,
+)
+from scheduler.plugins.volume_binding.claims import Claims
+from scheduler.plugins.volume_binding.places import judge
+from scheduler.snapshot.node_table import NodeTable
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is to be written so that the claims of a pod get their volumes on one node.
+
+    Args:
+        static: Claims, and volumes that exist.
+        dynamic: Claims for which volumes are to be made.
+    """
+
+    static: tuple[tuple[PersistentVolumeClaim, PersistentVolume], ...] = ()
+    dynamic: tuple[PersistentVolumeClaim, ...] = ()
+
+
+def plan_for(claims: Claims, node: str, nodes: NodeTable) -> Plan | str:
+    """Return what is to be done about *claims* on *node*, or why nothing can be."""
+    row = nodes.row_of(node)
+    if row is None:
+        return f'node "{node}" not found'
+    alone = nodes.alone(row)
+    found = judge(claims, alone)
+    if found.failures:
+        return found.failures[0].text
+    if why := ", ".join(reason for mask, reason in found.reasons if mask[0]):
+        return why
+    number = int(found.numbers[0])
+    return Plan(found.matches[number].found, found.provisioned[number])
+
+
+def patch_of_volume(volume: PersistentVolume, told: PersistentVolume) -> Patch:
+    """Return what writes the claim into a volume, unless the volume changed meanwhile."""
+    annotations = {BOUND_BY_CONTROLLER: volume.metadata.annotations.get(BOUND_BY_CONTROLLER)}
+    return Patch(
+        f"/api/v1/persistentvolumes/{volume.name}",
+        {
+            "metadata": {
+                "resourceVersion": told.metadata.resource_version,
+                "annotations": {key: text for key, text in annotations.items() if text},
+            },
+            "spec": {"claimRef": msgspec.to_builtins(volume.spec.claim_ref)},
+        },
+    )
+
+
+def patch_of_claim(claim: PersistentVolumeClaim, node: str) -> Patch:
+    """Return what writes the node into a claim, unless the claim changed meanwhile."""
+    metadata = claim.metadata
+    return Patch(
+        f"/api/v1/namespaces/{metadata.namespace}/persistentvolumeclaims/{metadata.name}",
+        {
+            "metadata": {
+                "resourceVersion": metadata.resource_version,
+                "annotations": {SELECTED_NODE: node},
+            }
+        },
+    )

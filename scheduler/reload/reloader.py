@@ -1,0 +1,155 @@
+"""Carries out what a changed configuration means."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from typing import Any, Final
+
+from scheduler.config.change import Outcome, Result
+from scheduler.config.run_settings import RunSettings
+from scheduler.errors import ApiError, ConfigurationError
+from scheduler.framework.extending import in_turn
+from scheduler.kube.extender_client import ExtenderClient
+from scheduler.kube.own_access import granted
+from scheduler.kube.requests import Requests
+from scheduler.loop.assembly import Adopted, Core, Setup
+from scheduler.loop.extending import Extending, asked_only_while
+from scheduler.loop.watches import Watches
+from scheduler.queue.scheduling_queue import QueueSettings
+from scheduler.reload.plan import Plan, Source, further_permissions, plan, refusal
+from scheduler.reload.report import Report
+
+LISTING_SECONDS: Final = 30.0
+_PARTING_SECONDS: Final = 5.0
+
+
+class Reloader:
+    """Knows which configuration is in force, and exchanges it.
+
+    Args:
+        settings: What the command line asked for.
+        running: What the process was started with.
+        core: The loop that goes on with another configuration.
+        watches: Told what else is to be watched.
+        requests: Where permissions are asked for, by a replica that does not lead as well.
+        report: Hears what became of each configuration.
+        may_act: Tells whether this process leads right now.
+        clock: Monotonic seconds, those of the loop.
+    """
+
+    def __init__(
+        self,
+        settings: RunSettings,
+        running: Plan,
+        core: Core,
+        watches: Watches,
+        requests: Requests,
+        report: Report,
+        may_act: Callable[[], bool],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.running = running
+        self._settings = settings
+        self._connected = AsyncExitStack()
+        self._patience_seconds = 0.0
+        self._core = core
+        self._watches = watches
+        self._requests = requests
+        self._report = report
+        self._may_act = may_act
+        self._clock = clock
+        self._turn = asyncio.Lock()
+        self._parting: set[asyncio.Task[None]] = set()
+
+    def written(self) -> dict[str, Any]:
+        """Return the document in force, JSON-encodable; secrets are withheld."""
+        return self.running.configuration.written()
+
+    async def offer(self, text: str, source: Source) -> Outcome:
+        """Go on with the document *text* if that can be, and tell what became of it."""
+        async with self._turn:
+            # In a thread, since plugins may have to be imported for it.
+            planned = await asyncio.to_thread(plan, self._settings, self.running, text, source)
+            outcome = planned if isinstance(planned, Outcome) else await self._apply(planned)
+            self._report.judged(source, outcome)
+            return outcome
+
+    async def close(self) -> None:
+        """Part from the extenders of all configurations but the first."""
+        for task in self._parting:
+            task.cancel()
+        await asyncio.gather(*self._parting, return_exceptions=True)
+        await self._connected.aclose()
+
+    async def _apply(self, planned: Plan) -> Outcome:
+        try:
+            missing = await self._missing_permissions(planned)
+        except ApiError as error:
+            return self.running.outcome(Result.UNANSWERED, str(error))
+        if missing:
+            return self.running.outcome(Result.FORBIDDEN, *missing)
+        try:
+            extenders = await asyncio.to_thread(ExtenderClient, planned.configuration.extenders)
+        except ConfigurationError as problem:
+            return self.running.outcome(Result.INVALID, *problem.problems)
+        if late := await self._watches.widen(planned.watched, LISTING_SECONDS):
+            return self.running.outcome(
+                Result.UNWATCHED,
+                f"{late}: could not be listed within {LISTING_SECONDS:g}s; "
+                f"see the lines watch.restarted and watch.refused",
+            )
+        connected = AsyncExitStack()
+        await connected.enter_async_context(extenders)
+        adopted = await self._swap(setup_of(planned, self._settings, extenders, self._may_act))
+        self._part_from(self._connected, self._patience_seconds + _PARTING_SECONDS)
+        self._connected, self._patience_seconds = connected, extenders.patience_seconds
+        self.running = planned
+        self._report.applied(planned.configuration, adopted)
+        return planned.outcome(Result.APPLIED)
+
+    async def _missing_permissions(self, planned: Plan) -> list[str]:
+        further = further_permissions(self.running, planned)
+        answers = await asyncio.gather(*(granted(self._requests, each) for each in further))
+        said = (refusal(need, given) for need, given in zip(further, answers, strict=True))
+        return [line for line in said if line]
+
+    async def _swap(self, setup: Setup) -> Adopted:
+        """Let the loop exchange everything, between two pods, once it has applied all facts."""
+        done: asyncio.Future[Adopted] = asyncio.get_running_loop().create_future()
+        self._core.inbox.put(lambda: done.set_result(self._core.adopt(setup, self._clock())))
+        return await done
+
+    def _part_from(self, connected: AsyncExitStack, seconds: float) -> None:
+        """Close connections once nobody can be waiting for an answer any more."""
+        task = asyncio.get_running_loop().create_task(_close_later(connected, seconds))
+        self._parting.add(task)
+        task.add_done_callback(self._parting.discard)
+
+
+def setup_of(
+    planned: Plan, settings: RunSettings, extenders: ExtenderClient, may_act: Callable[[], bool]
+) -> Setup:
+    """Return what *planned* means for the loop."""
+    configuration = planned.configuration
+    return Setup(
+        planned.profiles,
+        planned.foreign,
+        QueueSettings(
+            configuration.backoff_seconds_initial,
+            configuration.backoff_seconds_maximum,
+            settings.pod_seconds_unschedulable_maximum,
+            settings.foreign_nomination_seconds,
+        ),
+        Extending(
+            tuple(in_turn(configuration.extenders)), asked_only_while(may_act, extenders.ask)
+        ),
+        frozenset(each.resource for each in planned.watched),
+    )
+
+
+async def _close_later(connected: AsyncExitStack, seconds: float) -> None:
+    try:
+        await asyncio.sleep(seconds)
+    finally:
+        await connected.aclose()

@@ -1,0 +1,105 @@
+"""Tells what became of a changed configuration: a log line, metrics, and an event."""
+
+import time
+from collections.abc import Callable
+from typing import Final
+
+from scheduler.config.change import Outcome, Result
+from scheduler.config.configuration import SchedulerConfiguration
+from scheduler.kube.events import Event, Reference, configuration_judged
+from scheduler.loop.assembly import Adopted
+from scheduler.observe import event_names, families
+from scheduler.observe.logs import get_logger
+from scheduler.observe.metrics import Metrics
+
+log = get_logger()
+
+_STAYS: Final = "what was in force before stays in force"
+
+
+class Report:
+    """Hears what becomes of configurations.
+
+    Args:
+        metrics: Counts them.
+        record: Takes events.
+        ourselves: What an event about a file is told of: this process's pod.
+        configuration: What the process starts with.
+        wall: Unix seconds.
+    """
+
+    def __init__(
+        self,
+        metrics: Metrics,
+        record: Callable[[Event], None],
+        ourselves: Reference,
+        configuration: SchedulerConfiguration,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self._metrics = metrics
+        self._record = record
+        self._ourselves = ourselves
+        self._wall = wall
+        self._applied_at = wall()
+        self._fingerprint = configuration.fingerprint
+        self._good = True
+        self._told: dict[str, Outcome] = {}
+        metrics.read(families.CONFIGURATION_TIMESTAMP, self._read_applied_at)
+        metrics.read(families.CONFIGURATION_GOOD, self._read_good)
+        metrics.read(families.CONFIGURATION_INFO, lambda: {self._fingerprint: 1.0})
+        log.info(
+            event_names.CONFIGURATION_LOADED,
+            profiles=list(configuration.names),
+            fingerprint=configuration.fingerprint,
+        )
+        _tell_oddities(configuration)
+
+    def _read_applied_at(self) -> dict[tuple[str, ...], float]:
+        return {(): self._applied_at}
+
+    def _read_good(self) -> dict[tuple[str, ...], float]:
+        return {(): float(self._good)}
+
+    def applied(self, configuration: SchedulerConfiguration, adopted: Adopted) -> None:
+        """Tell of a configuration that is in force from now on."""
+        self._applied_at = self._wall()
+        self._fingerprint = configuration.fingerprint
+        log.info(
+            event_names.CONFIGURATION_APPLIED,
+            profiles=list(configuration.names),
+            fingerprint=configuration.fingerprint,
+            pods_taken=adopted.taken,
+            pods_left=adopted.left,
+        )
+        _tell_oddities(configuration)
+
+    def judged(self, source: str, outcome: Outcome) -> None:
+        """Count a configuration, and tell why it is not in force if it is not."""
+        if outcome.result.may_pass and self._told.get(source) == outcome:
+            return  # it was tried again, and nothing is new
+        self._told[source] = outcome
+        self._metrics.configuration_judged(source, outcome.result)
+        self._good = outcome.good
+        if not outcome.good:
+            log.error(
+                event_names.CONFIGURATION_REFUSED,
+                source=source,
+                result=outcome.result,
+                problems=list(outcome.problems),
+                remedy=f"correct it; {_STAYS}",
+            )
+        if source == "file" and outcome.result is not Result.UNCHANGED:
+            self._record(configuration_judged(self._ourselves, outcome))
+
+
+def _tell_oddities(configuration: SchedulerConfiguration) -> None:
+    if configuration.ignored_fields:
+        log.warning(
+            event_names.CONFIGURATION_IGNORED,
+            fields=list(configuration.ignored_fields),
+            why="they have no meaning here",
+        )
+    if configuration.missing_defaults:
+        log.warning(
+            event_names.DEFAULT_PLUGINS_MISSED, plugins=list(configuration.missing_defaults)
+        )

@@ -1,0 +1,21 @@
+"""kill -9 while room is made: another process goes on, and nobody goes or is bound in vain.
+
+``make kills`` does it fifty times.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from hack.kills import kill
+
+pytestmark = pytest.mark.integration
+
+KILLS = 6
+
+
+async def test_nobody_notices_that_the_scheduler_was_killed():
+    tally = await kill(KILLS, seed=3)
+
+    assert tally.problems == []
+    assert (tally.kills, tally.bound, tally.victims) == (KILLS, 3 * KILLS, tally.needed)

@@ -1,0 +1,28 @@
+"""How conflicts with another scheduler are counted."""
+
+from hack.contention import Fate, Refusal, Watcher, count, most_further
+
+
+def test_a_refusal_is_a_further_one_if_the_pod_was_bound_after_another_was_seen():
+    one, soon, later = Refusal(0.0, 1.0), Refusal(1.2, 1.3), Refusal(2.0, 2.5)
+
+    assert most_further([one]) == 0
+    assert most_further([one, soon]) == 0
+    assert most_further([one, soon, later]) == 1
+
+
+def test_only_ours_are_held_against_us():
+    watcher = Watcher()
+    watcher.fates = {
+        "1": Fate("py-scheduler", "web", "n", 1.0, 2.0),
+        "2": Fate("default-scheduler", "db", "n", 1.0, 2.0),
+        "3": Fate("py-scheduler", "web", "n", 1.0),
+    }
+    told = [
+        {"event": "preemption.undone", "pod": "contention/web-x1", "node": "n"},
+        {"event": "pod.preempted"},
+    ]
+    tally = count(watcher, iter(told), 1.0, trust=True)
+
+    assert (tally.bound, tally.refusals, tally.theirs) == (2, 1, 1)
+    assert (tally.evictions, tally.undone) == (1, {("web", "n"): 1})

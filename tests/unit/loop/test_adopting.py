@@ -1,0 +1,267 @@
+"""Another configuration for a loop that runs: between two pods, and nobody is lost."""
+
+import asyncio
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from scheduler.framework.rejection import Allow, Gate, Reject, Rejection, Wait
+from scheduler.loop.assembly import Setup
+from scheduler.queue.scheduling_queue import QueueSettings
+from scheduler.testing import make_node, make_pod
+from scheduler.testing.clock import in_virtual_time
+from scheduler.testing.documents import pod_path
+from scheduler.testing.harness import Harness, bare_profile
+
+
+class Doorman:
+    """Answers permit with what *said* holds."""
+
+    name = "Doorman"
+    requeue_on = ()
+
+    def __init__(self, said):
+        self.said = said
+
+    def permit(self, _pod, _node, _waiting):
+        return self.said
+
+
+class Nobody:
+    """Refuses every node, and waits for nothing."""
+
+    name = "Nobody"
+    requeue_on = ()
+
+    def filter(self, _pod, nodes):
+        return (Rejection(np.ones(len(nodes), dtype=np.bool_), "nobody may"),)
+
+
+class Closed:
+    """Lets no pod into the queue."""
+
+    name = "Closed"
+    requeue_on = ()
+
+    def pre_enqueue(self, _pod):
+        return Gate("closed")
+
+
+class ByName:
+    """Sorts by a key of another kind than priorities are."""
+
+    name = "ByName"
+
+    def sort_key(self, pod):
+        return pod.name
+
+
+@pytest.fixture
+def pod():
+    return make_pod(requests="1 cpu")
+
+
+def now():
+    return asyncio.get_running_loop().time()
+
+
+def named(profile, name, generation=1):
+    return replace(profile, scheduler_name=name, generation=generation)
+
+
+async def adopt(cluster, *profiles, **settings):
+    """Post the change to the loop, as the reloader does, and let it happen."""
+    found = []
+    setup = Setup({profile.scheduler_name: profile for profile in profiles}, **settings)
+    core = cluster.core
+    core.inbox.put(lambda: found.append(core.adopt(setup, now())))
+    await cluster.settle()
+    core.queue.check_invariants()
+    return found[0]
+
+
+@in_virtual_time
+async def test_who_was_refused_is_tried_by_the_new_plugins(pod):
+    async with Harness(profiles=[bare_profile(Nobody())]) as cluster:
+        cluster.create(make_node("a"), pod)
+        await cluster.settle()
+        assert cluster.place_of(pod) == "unschedulable"
+
+        await adopt(cluster, named(bare_profile(), "py-scheduler"))
+        await cluster.settle(3)
+
+        assert cluster.node_of(pod) == "a"
+
+
+@in_virtual_time
+async def test_a_new_gate_closes_for_whoever_waits(pod):
+    async with Harness(profiles=[bare_profile(Nobody())]) as cluster:
+        cluster.create(make_node("a"), pod)
+        await cluster.settle()
+
+        await adopt(cluster, named(bare_profile(Closed()), "py-scheduler"))
+        assert cluster.place_of(pod) == "gated"
+
+        await adopt(cluster, named(bare_profile(), "py-scheduler", 2))
+        await cluster.settle(3)
+        assert cluster.node_of(pod) == "a"
+
+
+@in_virtual_time
+async def test_pods_without_a_profile_wait_outside_until_there_is_one(pod):
+    other = make_pod("other", scheduler="other", requests="1 cpu")
+    async with Harness(profiles=[bare_profile(Nobody())]) as cluster:
+        cluster.create(make_node("a"), pod, other)
+        await cluster.settle()
+        assert cluster.place_of(other) == ""
+
+        adopted = await adopt(cluster, named(bare_profile(), "other"))
+
+        assert (adopted.taken, adopted.left) == (1, 1)
+        assert cluster.node_of(other) == "a"
+        assert cluster.place_of(pod) == ""
+
+        late = make_pod("late", requests="1 cpu")
+        cluster.create(late)
+        await cluster.settle()
+        adopted = await adopt(cluster, named(bare_profile(), "py-scheduler", 2))
+        assert (adopted.taken, adopted.left) == (2, 0)
+        assert [cluster.node_of(each) for each in (pod, late)] == ["a", "a"]
+
+
+@in_virtual_time
+async def test_what_goes_while_nobody_serves_it_does_not_come_back(pod):
+    async with Harness(profiles=[bare_profile(Nobody())]) as cluster:
+        cluster.create(make_node("a"), pod)
+        await cluster.settle()
+        await adopt(cluster, named(bare_profile(), "other"))
+
+        cluster.api.remove(pod_path(pod))
+        await cluster.settle()
+
+        adopted = await adopt(cluster, named(bare_profile(), "py-scheduler", 2))
+        assert adopted.taken == 0
+
+
+@in_virtual_time
+async def test_who_is_held_is_let_go_by_the_plugin_that_held_it(pod):
+    doorman = Doorman(Wait(60))
+    async with Harness(profiles=[bare_profile(doorman)]) as cluster:
+        cluster.create(make_node("a"), pod)
+        await cluster.settle()
+
+        await adopt(cluster, named(bare_profile(), "py-scheduler"))
+        assert cluster.node_of(pod) == ""
+        assert cluster.place_of(pod) == "in flight"
+
+        doorman.said = Allow()
+        cluster.create(make_node("b"))
+        await cluster.settle()
+        assert cluster.node_of(pod) == "a"
+
+
+@in_virtual_time
+async def test_who_is_held_without_a_profile_is_still_bound(pod):
+    doorman = Doorman(Wait(60))
+    async with Harness(profiles=[bare_profile(doorman)]) as cluster:
+        cluster.create(make_node("a"), pod)
+        await cluster.settle()
+        await adopt(cluster, named(bare_profile(), "other"))
+
+        doorman.said = Allow()
+        cluster.create(make_node("b"))
+        await cluster.settle()
+
+        assert cluster.node_of(pod) == "a"
+
+
+@in_virtual_time
+async def test_who_is_held_without_a_profile_and_then_turned_away_waits_outside(pod):
+    doorman = Doorman(Wait(60))
+    async with Harness(profiles=[bare_profile(doorman)]) as cluster:
+        cluster.create(make_node("a"), pod)
+        await cluster.settle()
+        await adopt(cluster, named(bare_profile(), "other"))
+
+        doorman.said = Reject("not today")
+        cluster.create(make_node("b"))
+        await cluster.settle(20)
+        assert cluster.place_of(pod) == ""
+        assert not cluster.core.cache.is_assumed(pod.uid)
+        assert len(cluster.core.queue.nominator) == 0
+
+        adopted = await adopt(cluster, named(bare_profile(), "py-scheduler", 2))
+        assert adopted.taken == 1
+        assert cluster.node_of(pod)
+
+
+@in_virtual_time
+async def test_the_end_of_a_held_pod_without_a_profile_frees_its_place(pod):
+    async with Harness(profiles=[bare_profile(Doorman(Wait(600)))]) as cluster:
+        cluster.create(make_node("a", allocatable="1 cpu"), pod)
+        await cluster.settle()
+        await adopt(cluster, named(bare_profile(), "other"))
+
+        cluster.api.remove(pod_path(pod))
+        await cluster.settle()
+
+        assert not cluster.core.cache.is_assumed(pod.uid)
+        assert cluster.core.binding.in_flight == 0
+
+
+@in_virtual_time
+async def test_a_stopped_profile_gets_another_chance(pod):
+    async with Harness(profiles=[bare_profile(Nobody())]) as cluster:
+        cluster.core.care.stopped["py-scheduler"] = "because"
+        cluster.create(make_node("a"), pod)
+        await cluster.settle()
+        assert cluster.place_of(pod) == "unschedulable"
+
+        await adopt(cluster, named(bare_profile(), "py-scheduler"))
+        await cluster.settle(3)
+
+        assert cluster.core.care.check() is None
+        assert cluster.node_of(pod) == "a"
+
+
+@in_virtual_time
+async def test_backoffs_count_for_failures_from_now_on():
+    async with Harness(profiles=[bare_profile()]) as cluster:
+        settings = QueueSettings(40, 80)
+        await adopt(cluster, named(bare_profile(), "py-scheduler"), queue=settings)
+
+        backoff = cluster.core.queue._backoff
+        assert [backoff.wait_seconds(failures) for failures in (1, 2, 3)] == [40, 80, 80]
+
+
+@in_virtual_time
+async def test_many_pods_change_their_profile_together():
+    pods = [make_pod(f"pod-{number}") for number in range(1500)]
+    async with Harness(profiles=[bare_profile()], may_act=lambda: False) as cluster:
+        cluster.create(*pods)
+        await cluster.settle()
+
+        adopted = await adopt(cluster, named(bare_profile(), "other"))
+        assert (adopted.left, len(cluster.core.queue)) == (1500, 0)
+
+        adopted = await adopt(cluster, named(bare_profile(Closed()), "py-scheduler", 2))
+        assert (adopted.taken, cluster.core.queue.counts()["gated"]) == (1500, 1500)
+
+        await adopt(cluster, named(bare_profile(), "py-scheduler", 3))
+        assert cluster.core.queue.counts()["active"] == 1500
+
+
+@in_virtual_time
+async def test_an_order_of_another_kind_counts_for_whoever_waits():
+    pods = [make_pod(name) for name in ("c", "a", "b")]
+    async with Harness(profiles=[bare_profile()], may_act=lambda: False) as cluster:
+        cluster.create(make_node("n"), *pods)
+        await cluster.settle()
+
+        await adopt(cluster, named(replace(bare_profile(), queue_sort=ByName()), "py-scheduler"))
+
+        queue = cluster.core.queue
+        assert [queue.pop(now()).pod.name for _ in pods] == ["a", "b", "c"]
+        for each in pods:
+            queue.done(each.uid)
