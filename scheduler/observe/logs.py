@@ -16,6 +16,9 @@ from structlog.types import EventDict, Processor, WrappedLogger
 LEVELS: Final = ("debug", "info", "warning", "error")
 FORMATS: Final = ("auto", "json", "console")
 _QUIET: Final = ("aiohttp.access", "asyncio", "kopf", "kubernetes", "urllib3")
+_SILENT: Final = ("kopf._core.reactor.orchestration", "kopf._core.reactor.running")
+"""Who writes a traceback of whatever ends a task of kopf's, such as a resource that was deleted. It
+is raised as well, and told by scheduler.crds.watching in one line."""
 _FIRST: Final = ("time", "level", "event")
 
 
@@ -87,6 +90,8 @@ def _adopt_standard_logging(severity: int, readable: bool, stream: TextIO) -> No
     for name in _QUIET:
         # What they say below a warning repeats what our own events say better.
         logging.getLogger(name).setLevel(max(severity, logging.WARNING))
+    for name in _SILENT:
+        logging.getLogger(name).setLevel(logging.CRITICAL)
 
 
 def _without_record(_logger: WrappedLogger, _method: str, event: EventDict) -> dict[str, Any]:

@@ -346,6 +346,9 @@ def test_neither_a_restarted_api_server_nor_a_resource_that_was_away_ends_the_wa
             World(plane, name, started).nodes("a")
             pod = World(plane, name, started).pod(scheduler=name)
             World(plane, name, started).expect_scheduled(pod, on="a")
+            # The API server ends the watch a second after the resource, and knows it no more.
+            failed = started.expect_line("configuration_watch.failed")
+            assert "404" in failed["error"]
             install(plane, crd)
             configured.expect(configured.create(profile("other")), "True", "True", "Applied")
             assert started.stop() == 0
