@@ -195,6 +195,11 @@ class Team:
         name: str = self._read("v1/pods", pod)["spec"].get("nodeName", "")
         return name
 
+    def nominated_node_of(self, pod: str) -> str:
+        """Return where room is made for a pod; empty where none is."""
+        name: str = self._read("v1/pods", pod)["status"].get("nominatedNodeName", "")
+        return name
+
     def pods_of(self, deployment: str) -> list[str]:
         """Return the pods of a deployment."""
         return [
