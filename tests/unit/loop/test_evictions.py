@@ -347,6 +347,25 @@ async def test_who_was_first_gets_its_room_first():
 
 
 @in_virtual_time
+async def test_the_most_important_gets_its_room_before_those_who_wait_already():
+    async with Harness() as cluster:
+        for name in (names := [f"n{i}" for i in range(60)]):
+            full_node(cluster, low(f"x-{name}", node=name), low(f"y-{name}", node=name), name=name)
+        urgent_place = make_node("last", allocatable="2 cpu", labels="for=urgent")
+        cluster.create(urgent_place, low("x", node="last"), low("y", node="last"))
+        await cluster.settle()
+        cluster.api.plan("DELETE", "/pods/", *[Delay(1)] * 122)
+        pods = [high(f"high-{name}") for name in names]
+        cluster.create(*pods)
+        await cluster.settle(1)
+        cluster.create(urgent := high("urgent", priority=9999, node_selector="for=urgent"))
+        await cluster.settle(4.5)
+
+        assert cluster.node_of(urgent) == "last"
+        assert sum(bool(cluster.node_of(pod)) for pod in pods) < 40
+
+
+@in_virtual_time
 async def test_the_end_of_the_last_victim_cuts_the_backoff_short():
     """The pod's backoff is an hour, and others keep the scheduler busy."""
     settings = QueueSettings(initial_backoff_seconds=3600, maximum_backoff_seconds=3600)
