@@ -52,9 +52,9 @@ from scheduler.queue.place import Place
 from scheduler.queue.scheduling_queue import SchedulingQueue
 
 WAITING: Final = "waiting for the preemption for this pod to be finished"
-_PREEMPTIONS_AT_ONCE: Final = 16
+_PREEMPTIONS_AT_ONCE: Final = 32
 """The others wait, the most important first: were all begun, each would wait for the last."""
-_EVICTIONS_AT_ONCE: Final = 16
+_EVICTIONS_AT_ONCE: Final = 64
 _PAUSE_SECONDS: Final = 1.0
 """Where evicting is not permitted at all, nobody must try it all the time."""
 
