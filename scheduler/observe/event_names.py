@@ -45,6 +45,7 @@ CACHE_DRIFTED: Final = "cache.drifted"
 
 LEASE_ACQUIRED: Final = "lease.acquired"
 LEASE_AWAITED: Final = "lease.awaited"
+LEASE_UNWATCHED: Final = "lease.unwatched"
 LEASE_LOST: Final = "lease.lost"
 LEASE_RELEASED: Final = "lease.released"
 
