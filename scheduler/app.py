@@ -411,10 +411,9 @@ class _Run:
         return {(): 0.0 if oldest is None else time.monotonic() - oldest}
 
     def _read_watch_silence(self) -> dict[str, float]:
-        now = time.monotonic()
-        return {
-            resource: now - each.heard_at for resource, each in self._watches.reflectors.items()
-        }
+        reflectors = self._watches.reflectors.items()
+        silences = ((resource, each.silence_seconds) for resource, each in reflectors)
+        return {resource: seconds for resource, seconds in silences if seconds is not None}
 
     def _count_tasks(self) -> dict[str, float]:
         core = self._core

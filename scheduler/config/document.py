@@ -289,8 +289,8 @@ class KubeSchedulerConfiguration(Part, frozen=True):
     """No meaning here: there are no locks to profile. Default: true, as upstream."""
 
     percentage_of_nodes_to_score: int | None = None
-    """How many of the nodes, in percent, are judged. Default, and 0: all of them; upstream would
-    take a sample."""
+    """What share of the nodes, in percent, is scored; all are judged. Default, and 0: every node
+    that can take the pod; upstream would take a sample."""
 
     pod_initial_backoff_seconds: int = 1
     """How long a pod waits after its first failed attempt; doubles with each. Default: 1, as

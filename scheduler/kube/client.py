@@ -16,6 +16,7 @@ from urllib.parse import urlencode
 
 import aiohttp
 import msgspec
+from aiohttp.connector import Connection
 from yarl import URL
 
 from scheduler.errors import (
@@ -97,6 +98,30 @@ class _Status(msgspec.Struct):
 _decode_status = msgspec.json.Decoder(_Status).decode
 
 
+def _always() -> bool:
+    return True
+
+
+class _Fence:
+    """Holds writes back in the last moment, where this process may not write any more."""
+
+    def __init__(self) -> None:
+        self.may_write: Callable[[], bool] = _always
+
+    def request_class(self) -> type[aiohttp.ClientRequest]:
+        """Return requests that ask before they are sent: aiohttp has the connection by then."""
+        fence = self
+
+        class Request(aiohttp.ClientRequest):
+            async def send(self, conn: Connection) -> aiohttp.ClientResponse:
+                if self.method != "GET" and not fence.may_write():
+                    target = f"{self.method} {self.url.raw_path_qs}"
+                    raise Fenced(f"{target}: not sent, since this process leads no more")
+                return await super().send(conn)
+
+        return Request
+
+
 class ApiClient:
     """Pooled HTTP/1.1 connections towards the API server: one pool for requests, one for watches.
 
@@ -124,9 +149,9 @@ class ApiClient:
         self._observer = observer
         self._timeout = aiohttp.ClientTimeout(total=timeout_seconds, sock_connect=CONNECT_SECONDS)
         self._connections = connections
-        # Who waits for a connection waits here, so that nothing lies between fence and wire.
+        # Who waits for one of them waits here: its time counts from when it gets one.
         self._places = asyncio.Semaphore(connections)
-        self._may_write: Callable[[], bool] = _always
+        self._fence = _Fence()
         # Compression saves network that a scheduler has and costs CPU that it has not.
         self._headers = {"User-Agent": user_agent, "Accept": JSON, "Accept-Encoding": "identity"}
         self._requests: aiohttp.ClientSession
@@ -156,10 +181,12 @@ class ApiClient:
     def write_only_while(self, may_write: Callable[[], bool]) -> None:
         """Begin no request that changes anything while *may_write* says no.
 
-        It is asked in the moment before a request is sent. A process that was paused, or that had
-        requests waiting in line, may have lost its lease in between: those raise Fenced.
+        It is asked in the moment before a request is sent, over a connection that is open by then,
+        and again before aiohttp repeats one. A process that was paused, that had requests waiting
+        in line, or that waited for a connection, may have lost its lease in between: those raise
+        Fenced.
         """
-        self._may_write = may_write
+        self._fence.may_write = may_write
 
     async def get(self, path: str, params: Mapping[str, str] | None = None) -> bytes:
         """Read what is at *path*."""
@@ -229,8 +256,6 @@ class ApiClient:
         if body:
             headers["Content-Type"] = content_type
         async with self._places:
-            if method != "GET" and not self._may_write():
-                raise Fenced(f"{method} {target}: not sent, since this process leads no more")
             try:
                 async with self._requests.request(
                     method,
@@ -325,14 +350,11 @@ class ApiClient:
         return aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=limit, keepalive_timeout=KEEPALIVE_SECONDS),
             cookie_jar=aiohttp.DummyCookieJar(),
+            request_class=self._fence.request_class(),
             headers=self._headers,
             auto_decompress=False,
             read_bufsize=READ_BUFFER_BYTES,
         )
-
-
-def _always() -> bool:
-    return True
 
 
 def api_error(request: str, status: int, body: bytes, headers: Mapping[str, str]) -> ApiError:

@@ -100,7 +100,7 @@ class Reflector(Generic[T]):
         rng: random.Random | None = None,
     ) -> None:
         self._told = Told(watched, sink, observer)
-        self.heard_at = clock()
+        self._heard_at: float | None = None
         self.lists = 0
         self.watched = watched
         self._client = client
@@ -143,8 +143,19 @@ class Reflector(Generic[T]):
         """Whether everything that existed at the start has been told."""
         return self._listed
 
+    @property
+    def silence_seconds(self) -> float | None:
+        """For how long the server has said nothing; None where there is nothing to be said.
+
+        That is so before the first ``run``, and while a resource that we can live without is not
+        there.
+        """
+        return None if self._heard_at is None else self._clock() - self._heard_at
+
     async def run(self) -> None:
         """List and follow until cancelled."""
+        if self._heard_at is None:
+            self._heard_at = self._clock()
         while True:
             try:
                 await (self._follow() if self._version else self._list())
@@ -179,6 +190,8 @@ class Reflector(Generic[T]):
                 return
             case Forbidden() | Unauthorized() | NotFound():
                 self._deny(problem)
+                if isinstance(problem, NotFound) and self.watched.optional:
+                    self._heard_at = None
             case _:
                 self._observer.watch_restarted(self._resource, str(problem))
         pause = self._pause(problem)
@@ -281,7 +294,7 @@ class Reflector(Generic[T]):
 
     def _take(self, event: Event[T]) -> None:
         """Tell what happened, and remember how far we are."""
-        self.heard_at = self._clock()
+        self._heard_at = self._clock()
         match event:
             case Change():
                 self._told.apply(event)
@@ -317,7 +330,7 @@ class Reflector(Generic[T]):
         if listing.staged is not None:
             await self._settle(listing.staged)
         self._version = version
-        self.heard_at = self._clock()
+        self._heard_at = self._clock()
         self._succeed()
         self._observer.list_done(
             self._resource, len(self.store), self._clock() - listing.started_at

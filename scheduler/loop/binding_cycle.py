@@ -103,7 +103,7 @@ class BindingCycle:
     def begin(self, queued: QueuedPod, profile: Profile, decision: Bind, started: float) -> None:
         """Carry out the decision to bind a pod."""
         pod = self._cache.assume(decision.pod, decision.node)
-        self._queue.nominator.delete(pod.uid)
+        self._queue.withdraw(pod, self._clock(), placed_on=decision.node)
         placement = Placement(queued, profile, pod, decision, started, self._extending)
         try:
             with self._telemetry.extension_point("Reserve", profile) as ends:

@@ -209,7 +209,7 @@ class ControlLoop:
         if profile is None:
             # The configuration that had one was replaced while the pod was on its way to a node.
             self._queue.done(pod.uid)
-            self._queue.delete(pod)
+            self._queue.delete(pod, started)
             return
         if self._is_passed_over(pod):
             self._queue.done(pod.uid)
@@ -231,7 +231,7 @@ class ControlLoop:
         if pod.terminating:
             self._telemetry.failed_event(pod, f"skip schedule deleting pod: {pod.key}")
             # It will never come for the room that was made for it.
-            self._queue.nominator.delete(pod.uid)
+            self._queue.withdraw(pod, self._clock())
             return True
         return self._cache.pod(pod.uid) is not None
 

@@ -260,9 +260,9 @@ class Evictions:
         return [pod for pod in nominated if self._queue.find(pod.uid) is not None]
 
     def _withdraw(self, nominees: Iterable[Pod]) -> None:
-        """Take nominations away; what others were refused for their sake is told by the watch."""
+        """Take nominations away."""
         for pod in tuple(nominees):
-            self._queue.nominator.delete(pod.uid)
+            self._queue.withdraw(pod, self._clock())
             self._status.also_write(pod, withdrawal_patch(pod))
 
     def _ended(self, preemption: _Preemption) -> None:

@@ -120,7 +120,7 @@ class FactHandlers:
         if self._leaving:
             for _ in range(min(len(self._leaving), PODS_AT_ONCE)):
                 pod = self._leaving.popleft()
-                self._queue.delete(pod)
+                self._queue.delete(pod, now)
                 self._evictions.abandon(pod)
                 if not self._cache.is_assumed(pod.uid):
                     self._neighbours.told(pod, now)
@@ -239,7 +239,7 @@ class FactHandlers:
             self._neighbours.updated(old, new, now)
         elif new.node_name:
             if self._is_ours(new):
-                self._leave_queue(new)
+                self._leave_queue(new, now)
             else:
                 self._forget(new)
             self._assigned_added(new, now)
@@ -283,7 +283,7 @@ class FactHandlers:
         if new.terminating and not old.terminating:
             self._evictions.abandon(new)
         if new.malformed:
-            self._queue.delete(new)
+            self._queue.delete(new, now)
             self._unreadable(new)
         elif self._cache.is_assumed(new.uid):
             if new.terminating and not old.terminating:
@@ -292,23 +292,15 @@ class FactHandlers:
             self._queue.add(new, now)
         else:
             self._queue.update(old, new, now)
-            self._note_nomination(old, new, now)
-
-    def _note_nomination(self, old: Pod, new: Pod, now: float) -> None:
-        """Wake who waited for room that a nomination held and gives up: none more important."""
-        if old.nominated_node and new.nominated_node != old.nominated_node:
-            self._queue.note_given_up(old, now)
 
     def _pending_deleted(self, pod: Pod, now: float) -> None:
-        self._leave_queue(pod)
+        self._leave_queue(pod, now)
         if self._cache.is_assumed(pod.uid):
             self._condemned(pod)
-        elif pod.nominated_node:
-            self._queue.note_given_up(pod, now)
 
-    def _leave_queue(self, pod: Pod) -> None:
+    def _leave_queue(self, pod: Pod, now: float) -> None:
         self._forget(pod)
-        self._queue.delete(pod)
+        self._queue.delete(pod, now)
         self._evictions.abandon(pod)
 
     def _forget(self, pod: Pod) -> None:

@@ -140,7 +140,7 @@ class Failures:
                 pending=failed.pending,
                 now=now,
             )
-            self._queue.nominator.add(newest, failed.nomination)
+            self._queue.nominate(newest, failed.nomination, now)
         self.report(newest or queued.pod, failed)
 
     def report(self, pod: Pod, failed: Failed) -> None:

@@ -43,28 +43,30 @@ class Nominator:
         """Return all nominated pods by their nodes."""
         return {node: tuple(pods.values()) for node, pods in self._by_node.items()}
 
-    def add(self, pod: Pod, order: NominationOrder = KEEP) -> None:
+    def add(self, pod: Pod, order: NominationOrder = KEEP) -> Pod | None:
         """Nominate *pod* as *order* says: to what its status says, to a node, or no more.
 
-        A pod that is bound is not nominated, whatever the order.
+        A pod that is bound is not nominated, whatever the order. Where its room on another node is
+        given up by that, the pod is returned as it was nominated there.
         """
-        self.delete(pod.uid)
         node = "" if pod.node_name else _node(pod, order)
+        given_up = self.delete(pod.uid, placed_on=node or pod.node_name)
         if node:
             self._node_of[pod.uid] = node
             self._by_node.setdefault(node, {})[pod.uid] = pod
             self._generation += 1
+        return given_up
 
-    def update(self, old: Pod, new: Pod) -> None:
-        """Follow an update of a pod.
+    def update(self, old: Pod, new: Pod) -> Pod | None:
+        """Follow an update of a pod, and return it as it was nominated if its room is given up.
 
         Where neither version's status names a node, a nomination of ours is on its way to the API
         server and stays.
         """
         if old.nominated_node or new.nominated_node or new.node_name:
-            self.add(new)
-        else:
-            self.refresh(new)
+            return self.add(new)
+        self.refresh(new)
+        return None
 
     def refresh(self, pod: Pod) -> None:
         """Take a newer version of a nominated pod; its node stays."""
@@ -72,15 +74,21 @@ class Nominator:
             self._by_node[node][pod.uid] = pod
             self._generation += 1
 
-    def delete(self, uid: PodUid) -> None:
-        """Withdraw a pod's nomination, if it has one."""
+    def delete(self, uid: PodUid, *, placed_on: str = "") -> Pod | None:
+        """Withdraw a pod's nomination, if it has one.
+
+        Returns:
+            The pod as it was nominated, unless it takes up that room: its node is *placed_on*.
+        """
         node = self._node_of.pop(uid, None)
-        if node is not None:
-            pods = self._by_node[node]
-            del pods[uid]
-            if not pods:
-                del self._by_node[node]
-            self._generation += 1
+        if node is None:
+            return None
+        pods = self._by_node[node]
+        pod = pods.pop(uid)
+        if not pods:
+            del self._by_node[node]
+        self._generation += 1
+        return None if node == placed_on else pod.nominated_to(node)
 
     def check_invariants(self) -> None:
         """Raise AssertionError where the two ways of looking at nominations differ."""

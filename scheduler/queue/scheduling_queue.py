@@ -22,6 +22,7 @@ from scheduler.framework.cluster_event import (
     Change,
     pod_changes,
 )
+from scheduler.framework.decision import NominationOrder
 from scheduler.model.meta import PodUid
 from scheduler.model.pod import Pod
 from scheduler.queue.active_queue import ActiveQueue, Order, SortKey
@@ -145,7 +146,7 @@ class SchedulingQueue:
         A pod that is on its way to a node must not be told: it would be taken for a new one.
         """
         if old.uid != new.uid:
-            self.delete(old)
+            self.delete(old, now)
             self.add(new, now)
         elif new.uid in self._in_flight:
             self._update_in_flight(old, new)
@@ -154,15 +155,15 @@ class SchedulingQueue:
         else:
             self._admit(new, Occasion(Cause.UPDATED, _UPDATE_LABEL, now))
 
-    def delete(self, pod: Pod) -> None:
-        """Forget a pod that is gone or bound.
+    def delete(self, pod: Pod, now: float) -> None:
+        """Forget a pod that is gone or bound; if it was nominated elsewhere, that room is free.
 
         In flight it stays with whoever decides about it, who says ``done``.
         """
-        self.nominator.delete(pod.uid)
         if queued := self._pods.get(pod.uid):
             self._count_rejectors(queued, -1)
             self._move(queued, None, _DELETED)
+        self.withdraw(pod, now, placed_on=pod.node_name)
 
     # Deciding.
 
@@ -263,13 +264,30 @@ class SchedulingQueue:
                 self._reconsider(queued, change, occasion)
         return bool(self._unshown)
 
-    def note_given_up(self, nominee: Pod, now: float) -> None:
+    def note_given_up(self, nominee: Pod, now: float, *, but: PodUid | None = None) -> None:
         """Requeue who could use the room that was kept for *nominee*: nobody more important."""
         self.note(
             Change(ASSIGNED_POD_DELETE, nominee, None),
             now,
-            only=lambda pod: pod.priority <= nominee.priority,
+            only=lambda pod: pod.priority <= nominee.priority and pod.uid != but,
         )
+
+    def nominate(self, pod: Pod, order: NominationOrder, now: float) -> None:
+        """Nominate a pod that was just decided about, as *order* says.
+
+        Who was refused for the sake of a nomination that ends by that is requeued: not the pod
+        itself, which was never in its own way.
+        """
+        if given_up := self.nominator.add(pod, order):
+            self.note_given_up(given_up, now, but=pod.uid)
+
+    def withdraw(self, pod: Pod, now: float, *, placed_on: str = "") -> None:
+        """End the nomination of a pod, and requeue who was refused for its sake.
+
+        Nobody is where the pod takes up that room: it is *placed_on* the node.
+        """
+        if given_up := self.nominator.delete(pod.uid, placed_on=placed_on):
+            self.note_given_up(given_up, now)
 
     def activate(self, uids: Iterable[PodUid], now: float) -> None:
         """Make pods ready, their backoff cut short; gates still count."""
@@ -379,7 +397,8 @@ class SchedulingQueue:
 
     def _update_waiting(self, queued: QueuedPod, old: Pod, new: Pod, now: float) -> None:
         queued.pod = new
-        self.nominator.update(old, new)
+        if given_up := self.nominator.update(old, new):
+            self.note_given_up(given_up, now)
         if queued.place is Place.ACTIVE or queued.place is Place.BACKOFF:
             self._stores[queued.place].add(queued)
             return

@@ -42,7 +42,7 @@ class Report:
         self._wall = wall
         self._applied_at = wall()
         self._fingerprint = configuration.fingerprint
-        self._good = True
+        self._refused: set[str] = set()
         self._told: dict[str, Outcome] = {}
         metrics.read(families.CONFIGURATION_TIMESTAMP, self._read_applied_at)
         metrics.read(families.CONFIGURATION_GOOD, self._read_good)
@@ -58,7 +58,7 @@ class Report:
         return {(): self._applied_at}
 
     def _read_good(self) -> dict[tuple[str, ...], float]:
-        return {(): float(self._good)}
+        return {(): float(not self._refused)}
 
     def applied(self, configuration: SchedulerConfiguration, adopted: Adopted) -> None:
         """Tell of a configuration that is in force from now on."""
@@ -79,8 +79,11 @@ class Report:
             return  # it was tried again, and nothing is new
         self._told[source] = outcome
         self._metrics.configuration_judged(source, outcome.result)
-        self._good = outcome.good
-        if not outcome.good:
+        # One source says nothing about another: a file that stays as it was makes no object good.
+        if outcome.good:
+            self._refused.discard(source)
+        else:
+            self._refused.add(source)
             log.error(
                 event_names.CONFIGURATION_REFUSED,
                 source=source,

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import msgspec
 import pytest
 import yaml
 
 from hack import manifests
 from hack.manifests import CHART, helm, objects, template
 from scheduler.checkup import Mark, check, rules
+from scheduler.config import document
 from scheduler.config.run_settings import RunSettings
 from scheduler.kube.permissions import lease_permissions, resource_permissions
 from tests.integration.world import OURS, World, scheduler_process, until
@@ -71,6 +73,18 @@ def test_chart_passes_lint(values):
         ("port=80", "port"),
         ("config.kind=ConfigMap", "kind"),
         ("config.leaderElection.leaderElect=perhaps", "leaderElect"),
+        ("config.leaderElection.leaseDuration=long", "leaseDuration"),
+        ("config.leaderElection.leaseSeconds=15", "leaseSeconds"),
+        ("config.clientConnection.qps=fast", "qps"),
+        ("config.podMaxBackoff=20", "podMaxBackoff"),
+        ("config.percentageOfNodesToScore=101", "percentageOfNodesToScore"),
+        ("config.profiles[0].name=second", "name"),
+        ("config.profiles[0].pluginConfig[0].arguments=none", "arguments"),
+        ("podDisruptionBudget.maxUnavailable=0", "maxUnavailable"),
+        ("podDisruptionBudget.maxUnavailable=0%", "maxUnavailable"),
+        ("serviceAccount.name=Some Body", "serviceAccount/name"),
+        ("commonLabels.app\\.kubernetes\\.io/name=other", "commonLabels"),
+        ("podLabels.app\\.kubernetes\\.io/instance=other", "podLabels"),
         ("logLevel=loud", "logLevel"),
         ("resources.requests.cpu=much", "cpu"),
         ("serviceMonitor.interval=often", "interval"),
@@ -114,6 +128,24 @@ def test_rich_values_arrive_where_they_belong():
     assert 'job="py-scheduler"' not in yaml.safe_dump(found["PrometheusRule"])
 
 
+def properties(schema, struct):
+    """Compare what a part of the schema knows with a part of the document; return the former."""
+    assert schema["additionalProperties"] is False
+    fields = {field.encode_name for field in msgspec.structs.fields(struct)}
+    assert schema["properties"].keys() == fields
+    return schema["properties"]
+
+
+def test_the_schema_knows_the_fields_of_the_configuration_and_no_others():
+    """What is misspelt is refused by helm, and not by pods that do not come up."""
+    whole = json.loads((CHART / "values.schema.json").read_text())["properties"]["config"]
+    fields = properties(whole, document.KubeSchedulerConfiguration)
+    properties(fields["leaderElection"], document.LeaderElection)
+    properties(fields["clientConnection"], document.ClientConnection)
+    profile = properties(fields["profiles"]["items"], document.Profile)
+    properties(profile["pluginConfig"]["items"], document.PluginConfig)
+
+
 def test_another_configuration_is_another_pod():
     def checksum(*flags):
         (deployment,) = [each for each in objects(template(*flags)) if each["kind"] == "Deployment"]
@@ -125,9 +157,30 @@ def test_another_configuration_is_another_pod():
 
 def test_a_single_replica_needs_neither_lease_nor_budget():
     flags = ["--set", "replicas=1", "--set", "config.leaderElection.leaderElect=false"]
-    kinds = {each["kind"] for each in objects(template(*flags))}
+    found = {each["kind"]: each for each in objects(template(*flags))}
 
-    assert not kinds & {"Role", "RoleBinding", "PodDisruptionBudget", "Lease"}
+    assert not found.keys() & {"Role", "RoleBinding", "PodDisruptionBudget", "Lease"}
+    # An upgrade must not run two of them for a while.
+    assert found["Deployment"]["spec"]["strategy"] == {"type": "Recreate"}
+
+
+def test_replicas_that_hold_a_lease_are_exchanged_one_after_the_other():
+    found = {each["kind"]: each for each in objects(template())}
+
+    assert found["Deployment"]["spec"]["strategy"]["type"] == "RollingUpdate"
+    # One that does not come up must not keep a node from being drained.
+    assert found["PodDisruptionBudget"]["spec"]["unhealthyPodEvictionPolicy"] == "AlwaysAllow"
+
+
+def test_the_check_runs_where_the_scheduler_may():
+    every = objects(template("--values", RICH))
+    (test,) = [each["spec"] for each in every if each["kind"] == "Pod"]
+    (deployment,) = [each for each in every if each["kind"] == "Deployment"]
+    run = deployment["spec"]["template"]["spec"]
+
+    for field in ("nodeSelector", "tolerations", "affinity", "serviceAccountName"):
+        assert test[field] == run[field]
+    assert test["containers"][0]["resources"] == run["containers"][0]["resources"]
 
 
 def test_lease_of_somebody_else_is_not_ours_to_make():
@@ -202,6 +255,24 @@ def test_every_object_is_accepted(control_plane, namespace, monitoring, values):
     said = control_plane.kubectl("apply", "--dry-run=server", "-f", "-", stdin=text)
 
     assert len(said.splitlines()) == len(objects(text))
+
+
+def test_an_upgrade_may_do_without_the_lease(control_plane, namespace):
+    """However it is applied: what one strategy says is refused beside the other."""
+    alone = ["--set", "replicas=1", "--set", "config.leaderElection.leaderElect=false"]
+
+    def apply(*how, flags=()):
+        found = objects(template(*flags, namespace=namespace))
+        (deployment,) = [each for each in found if each["kind"] == "Deployment"]
+        text = yaml.safe_dump(deployment)
+        control_plane.kubectl("apply", "-n", namespace, "-f", "-", *how, stdin=text)
+        return control_plane.request("GET", path)["spec"]["strategy"]
+
+    path = f"/apis/apps/v1/namespaces/{namespace}/deployments/py-scheduler"
+    for how in ([], ["--server-side"]):
+        assert apply(*how)["type"] == "RollingUpdate"
+        assert apply(*how, flags=alone) == {"type": "Recreate"}
+        control_plane.request("DELETE", path)
 
 
 @pytest.mark.parametrize("values", [[], ["--values", RICH]], ids=["default", "rich"])

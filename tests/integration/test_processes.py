@@ -141,6 +141,8 @@ def test_standby_reads_nothing_before_its_turn_if_told_so(control_plane, world):
             world.expect_scheduled(world.pod(scheduler="late"), on="a")
             assert not standby.ready()
             assert not standby.lines("watch.synced")
+            # Or an alert would tell of watches that nobody has begun.
+            assert "py_scheduler_watch_silence_seconds{" not in standby.get("/metrics")[1]
 
             assert leader.stop() == 0
             world.expect_scheduled(world.pod(scheduler="late"), on="a")

@@ -124,8 +124,8 @@ class Speaker:
         gates = tuple(filter(None, words.pop("gates", "").split("+")))
         return make_pod(name, priority=priority, gates=gates, **words)
 
-    def delete(self, _now, name):
-        self.queue.delete(self.pods[name])
+    def delete(self, now, name):
+        self.queue.delete(self.pods[name], now)
 
     def pop(self, now):
         queued = self.queue.pop(now)

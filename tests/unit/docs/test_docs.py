@@ -1,6 +1,7 @@
 """What the documents say is so: each claim that can be looked up is looked up."""
 
 import ast
+import json
 import re
 from pathlib import Path
 
@@ -215,6 +216,14 @@ def test_metrics_that_are_asked_for_exist(name):
 
     assert asked
     assert {re.sub("_bucket$", "", each) for each in asked} <= known
+
+
+def test_the_dashboard_opens_on_us():
+    """And not on kube-scheduler, which tells the same metrics and comes first in the alphabet."""
+    dashboard = json.loads(_read("charts/py-scheduler/files/dashboard.json"))
+    (job,) = [each for each in dashboard["templating"]["list"] if each["name"] == "job"]
+
+    assert job["query"]["query"] == f"label_values({families.BUILD.name}, job)"
 
 
 def test_every_log_event_that_is_written_is_explained():

@@ -1,7 +1,9 @@
 import asyncio
+import ssl
 from contextlib import aclosing
 
 import pytest
+from aiohttp import web
 
 from scheduler.errors import (
     Conflict,
@@ -19,6 +21,8 @@ from scheduler.kube.client import ApiClient
 from scheduler.kube.credentials import Credentials
 from scheduler.kube.rate_limit import RateLimiter
 from scheduler.kube.requests import MERGE_PATCH
+from scheduler.observe.certificate import self_signed
+from scheduler.observe.health import serve
 
 
 async def test_bytes_go_in_and_come_out(api, client):
@@ -248,6 +252,34 @@ async def test_who_leads_no_more_begins_no_write_and_reads_on(api, client):
     await client.get("/x")
 
     assert [seen.method for seen in api.seen] == ["POST", "GET"]
+
+
+async def test_a_write_whose_connection_took_long_is_not_sent_by_who_leads_no_more(api):
+    """The lease is lost while the connection is being opened: here, in the TLS handshake."""
+    leads = True
+    api.plays(api.answers())
+
+    def lose(*_):
+        nonlocal leads
+        leads = False
+
+    serving, trusting = self_signed(), ssl.create_default_context()
+    serving.sni_callback = lose
+    trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", api.handle)
+    runner = await serve(app, "127.0.0.1", 0, serving)
+    url = f"https://127.0.0.1:{runner.addresses[0][1]}"
+    async with ApiClient(
+        Credentials(lambda _: Access(url, tls=trusting)), limiter=RateLimiter(-1), user_agent="t"
+    ) as client:
+        client.write_only_while(lambda: leads)
+        with pytest.raises(Fenced, match=r"^POST /x\?dryRun=All: not sent"):
+            await client.post("/x", b"{}", {"dryRun": "All"})
+        await client.get("/x")
+    await runner.cleanup()
+
+    assert [seen.method for seen in api.seen] == ["GET"]
 
 
 async def test_a_write_that_waited_in_line_is_not_sent_by_who_leads_no_more(api):

@@ -473,3 +473,25 @@ async def test_a_later_outage_is_slept_through_again():
     assert not sleeper.done()
 
     sleeper.cancel()
+
+
+async def test_silence_is_told_of_a_watch_that_has_begun(api, reflect):
+    """A standby that is told to read nothing yet is not hard of hearing."""
+    waiting = Reflector(None, PODS, lambda _: None, clock=iter([]).__next__)
+    assert waiting.silence_seconds is None
+
+    api.plays(api.streams(END))
+    reflected = await reflect()
+    assert 0 <= reflected.reflector.silence_seconds < 5
+
+    api.plays(api.answers(403, "no"))
+    refused = await reflect(requests=len(api.seen) + 2)
+    assert refused.reflector.silence_seconds is not None
+
+
+async def test_nothing_is_to_be_heard_of_an_optional_resource_that_is_not_there(api, reflect):
+    api.plays(api.answers(404, "no such resource"), api.answers(404, "no such resource"))
+
+    reflected = await reflect(SERVICES, requests=2)
+
+    assert reflected.reflector.silence_seconds is None

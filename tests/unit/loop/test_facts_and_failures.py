@@ -195,6 +195,41 @@ async def test_a_nomination_holds_room_until_it_is_given_up():
 
 
 @in_virtual_time
+async def test_a_nominee_that_we_place_elsewhere_gives_its_room_up():
+    """Nothing else changes on the node that it was nominated to."""
+    async with Harness() as cluster:
+        cluster.create(make_node("a", allocatable="2 cpu"), make_node("b", taints=["t:NoSchedule"]))
+        cluster.create(make_pod("beside", node="a", requests="1 cpu"))
+        await cluster.settle()
+        nominee = make_pod("nominee", requests="2 cpu", nominated="a", tolerations=["t:NoSchedule"])
+        cluster.create(pod := make_pod(requests="1 cpu"), nominee)
+        await cluster.settle(3)
+
+        assert cluster.node_of(nominee) == "b"
+        assert cluster.attempts("unschedulable") == 1
+        assert cluster.node_of(pod) == "a"
+
+
+@in_virtual_time
+async def test_a_nominee_that_others_place_elsewhere_gives_its_room_up():
+    """So may we have done, before we were started again."""
+    async with Harness() as cluster:
+        cluster.create(make_node("a", allocatable="2 cpu"))
+        cluster.create(make_pod("beside", node="a", requests="1 cpu"))
+        cluster.create(nominee := make_pod("nominee", requests="2 cpu"))
+        await cluster.settle()
+        cluster.api.change(pod_path(nominee), lambda d: d["status"].update(nominatedNodeName="a"))
+        cluster.create(pod := make_pod(requests="1 cpu"))
+        await cluster.settle()
+        assert cluster.place_of(pod) == "unschedulable"
+
+        cluster.api.change(pod_path(nominee), lambda d: d["spec"].update(nodeName="b"))
+        await cluster.settle(3)
+
+        assert cluster.node_of(pod) == "a"
+
+
+@in_virtual_time
 async def test_kubelet_rejections_of_ours_are_counted():
     async with Harness() as cluster:
         cluster.create(make_node("a"), pod := make_pod())

@@ -67,6 +67,36 @@ def test_an_update_wins_unless_ours_has_not_been_written_yet(ours, old, new, exp
     assert nominator.for_node(expected) == ((newer,) if expected else ())
 
 
+@pytest.mark.parametrize(
+    ("act", "given_up"),
+    [
+        pytest.param(lambda n, pod: n.delete(pod.uid), True, id="withdrawn"),
+        pytest.param(lambda n, pod: n.delete(pod.uid, placed_on="n1"), False, id="placed there"),
+        pytest.param(lambda n, pod: n.delete(pod.uid, placed_on="n2"), True, id="placed elsewhere"),
+        pytest.param(lambda n, pod: n.add(pod, CLEAR), True, id="cleared"),
+        pytest.param(lambda n, pod: n.add(pod, SetTo("n1")), False, id="nominated again"),
+        pytest.param(lambda n, pod: n.add(pod, SetTo("n2")), True, id="nominated elsewhere"),
+        pytest.param(lambda n, _: n.add(make_pod("a", node="n1")), False, id="bound there"),
+        pytest.param(lambda n, _: n.add(make_pod("a", node="n2")), True, id="bound elsewhere"),
+        pytest.param(
+            lambda n, pod: n.update(make_pod("a", nominated="n1"), pod),
+            True,
+            id="cleared by others",
+        ),
+        pytest.param(lambda n, pod: n.update(pod, pod), False, id="not written yet"),
+    ],
+)
+def test_who_takes_a_nomination_away_learns_whose_room_is_given_up(act, given_up):
+    nominator = Nominator()
+    pod = make_pod("a")
+    assert nominator.add(pod, SetTo("n1")) is None
+
+    found = act(nominator, pod)
+
+    assert (found and found.nominated_node) == ("n1" if given_up else None)
+    assert found is None or found.uid == pod.uid
+
+
 def test_nominated_pods_are_told_in_full_and_in_order():
     nominator = Nominator()
     nominator.add(first := make_pod("a", priority=7, requests="1 cpu"), SetTo("n1"))

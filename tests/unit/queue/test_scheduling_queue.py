@@ -370,7 +370,7 @@ def test_a_nominated_pod_in_flight_is_known_in_full(kit):
 def test_a_deleted_pod_is_not_nominated(kit):
     queue = kit.make_queue()
     queue.add(pod := make_pod("a", nominated="n1"), 0.0)
-    queue.delete(pod)
+    queue.delete(pod, 0.0)
 
     assert not queue.nominator.by_node()
 
@@ -517,7 +517,7 @@ def test_whoever_waits_because_of_a_plugin_is_counted_once_and_only_so_long(kit,
     elif leave == "delete from active":
         queue.activate([pod.uid], 0.4)
     if leave != "pop":
-        queue.delete(pod)
+        queue.delete(pod, 0.5)
 
     assert observer.unschedulable == Counter(Fit=0, quota=0)
 
@@ -569,7 +569,7 @@ def test_what_happens_to_a_pod_before_it_is_shown_a_change_stands(kit):
     queue, pods = crowd(kit)
     *_, deleted, activated, updated = pods
     queue.note(kit.node_added, 10.0)
-    queue.delete(deleted)
+    queue.delete(deleted, 10.0)
     queue.activate([activated.uid], 10.0)
     queue.update(updated, newer := make_pod(updated.name, labels="a=b"), 10.0)
     queue.add(make_pod("new"), 10.0)

@@ -177,7 +177,7 @@ class QueueConversation(RuleBasedStateMachine):
     def delete(self, uid):
         pod = self.alive.pop(uid, None)
         if pod:
-            self.queue.delete(pod)
+            self.queue.delete(pod, self.now)
 
     # Deciding.
 
@@ -227,14 +227,14 @@ class QueueConversation(RuleBasedStateMachine):
             now=self.now,
         )
         if nomination:
-            self.queue.nominator.add(pod, nomination)
+            self.queue.nominate(pod, nomination, self.now)
 
     @rule(uid=consumes(flights))
     def bind(self, uid):
         del self.flying[uid]
         self.queue.done(uid)
         if pod := self.alive.pop(uid, None):
-            self.queue.delete(pod)
+            self.queue.delete(pod, self.now)
 
     # What may help.
 
