@@ -221,6 +221,7 @@ class Core:
             ours=self._ours,
             rooms=self._rooms,
             telemetry=self._telemetry,
+            may_act=self._may_act,
             wall_seconds=time.time,
         )
 

@@ -1,16 +1,25 @@
 """What is told of changed configurations."""
 
+import io
+import json
+
 import pytest
 
 from scheduler.config.change import Outcome, Result
 from scheduler.config.run_settings import RunSettings
 from scheduler.kube.events import Reference
+from scheduler.observe import logs
 from scheduler.observe.metrics import Metrics
 from scheduler.reload.plan import plan_of
 from scheduler.reload.report import Report
 
 NAME = "py_scheduler_configuration_last_reload_successful"
 GOOD, BAD = Outcome(Result.UNCHANGED), Outcome(Result.INVALID, ("profiles[0]: no",))
+
+
+def report_of(metrics):
+    ourselves = Reference(kind="Pod", api_version="v1", name="us", namespace="here")
+    return Report(metrics, lambda _: None, ourselves, plan_of(RunSettings()).configuration)
 
 
 @pytest.mark.parametrize(
@@ -26,11 +35,24 @@ GOOD, BAD = Outcome(Result.UNCHANGED), Outcome(Result.INVALID, ("profiles[0]: no
 )
 def test_what_was_refused_stays_refused_until_its_own_source_is_good_again(judged, good):
     metrics = Metrics()
-    ourselves = Reference(kind="Pod", api_version="v1", name="us", namespace="here")
-    running = plan_of(RunSettings()).configuration
-    report = Report(metrics, lambda _: None, ourselves, running)
+    report = report_of(metrics)
 
     for source, outcome in judged:
         report.judged(source, outcome)
 
     assert metrics.registry.get_sample_value(NAME) == good
+
+
+def test_a_source_that_a_defect_keeps_us_from_is_not_good_until_it_is_heard_again():
+    metrics = Metrics()
+    logs.configure("error", "json", stream := io.StringIO())
+    report = report_of(metrics)
+    report.judged("resource", GOOD)
+
+    report.broke_off("resource", LookupError("a defect"), 30.0)
+
+    assert metrics.registry.get_sample_value(NAME) == 0
+    line = json.loads(stream.getvalue())
+    assert (line["event"], line["error"]) == ("configuration.unfollowed", "LookupError('a defect')")
+    report.judged("resource", GOOD)
+    assert metrics.registry.get_sample_value(NAME) == 1
