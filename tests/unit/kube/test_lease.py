@@ -293,6 +293,7 @@ async def test_a_defect_of_the_watch_ends_the_keeper(stage):
 
     with pytest.raises(ZeroDivisionError):
         await keeper.wait_until_leading()
+    await until(lambda: stage.losses)
     assert stage.losses == ["the keeper failed: ZeroDivisionError('a defect')"]
 
 
