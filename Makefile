@@ -6,6 +6,7 @@ PYTEST_ARGS ?=
 CONTENTION_ARGS ?=
 DECISION_ARGS ?=
 E2E_ARGS ?=
+NODE_IMAGE_ARGS ?=
 KUBERNETES ?=
 FIDELITY_ARGS ?=
 IMAGE_ARGS ?=
@@ -43,6 +44,9 @@ e2e: $(READY) ## Scenarios in the users' words, on the local control plane, the 
 
 e2e-kind: $(READY) ## The same scenarios on a kind cluster: image built and loaded; needs Docker
 	$(BIN)/python -m pytest -q tests/e2e --provider=kind $(E2E_ARGS)
+
+kind-node-image: $(READY) ## Nodes for kind where no registry is reached; then make e2e-kind E2E_ARGS="--image ..."
+	$(BIN)/python -m hack.kind_image $(NODE_IMAGE_ARGS)
 
 format: $(READY) ## Format the code and sort its imports
 	$(BIN)/ruff format .
@@ -115,6 +119,7 @@ clean: ## Remove what make made here; binaries stay in the user's cache
 .PHONY: unit
 .PHONY: e2e
 .PHONY: e2e-kind
+.PHONY: kind-node-image
 .PHONY: format
 .PHONY: bench
 .PHONY: bench-preemption

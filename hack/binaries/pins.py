@@ -19,6 +19,7 @@ KWOK: Final = "v0.8.0"
 HELM: Final = "v3.22.0"
 KIND: Final = "v0.33.0"
 PROMETHEUS: Final = "v3.15.0"
+CRICTL: Final = "v1.36.0"
 
 KUBERNETES_BINARIES: Final = (
     "kube-apiserver",
@@ -27,6 +28,8 @@ KUBERNETES_BINARIES: Final = (
     "kubectl",
 )
 PROMETHEUS_BINARIES: Final = ("prometheus", "promtool")
+NODE_BINARIES: Final = ("kubeadm", "kubelet", "kube-proxy")
+"""What a node needs besides; only `hack.kind_image` asks for it, and for crictl."""
 ALL: Final = ("etcd", *KUBERNETES_BINARIES, "kwok", "helm", "kind", *PROMETHEUS_BINARIES)
 
 _ARCHITECTURES: Final = {"x86_64": "amd64", "amd64": "amd64", "arm64": "arm64", "aarch64": "arm64"}

@@ -17,12 +17,14 @@ import zipfile
 from typing import TYPE_CHECKING, BinaryIO, cast
 
 from hack.binaries.pins import (
+    CRICTL,
     ETCD,
     HELM,
     KIND,
     KUBERNETES,
     KUBERNETES_BINARIES,
     KWOK,
+    NODE_BINARIES,
     PROMETHEUS,
     PROMETHEUS_BINARIES,
     host,
@@ -43,6 +45,7 @@ _KWOK_RELEASES = "https://github.com/kubernetes-sigs/kwok/releases/download"
 _KWOK_RELEASE = "https://api.github.com/repos/kubernetes-sigs/kwok/releases/tags"
 _HELM_RELEASES = "https://get.helm.sh"
 _KIND_RELEASES = "https://github.com/kubernetes-sigs/kind/releases/download"
+_CRICTL_RELEASES = "https://github.com/kubernetes-sigs/cri-tools/releases/download"
 _PROMETHEUS_RELEASES = "https://github.com/prometheus/prometheus/releases/download"
 _KUBERNETES_RELEASES = "https://dl.k8s.io/release"
 
@@ -74,9 +77,11 @@ def download(
             return _helm(directory, system, fetch)
         if name == "kind":
             return _kind(directory, system, fetch)
+        if name == "crictl":
+            return _crictl(directory, system, fetch)
         if name in PROMETHEUS_BINARIES:
             return _prometheus(name, directory, system, fetch)
-        assert name in KUBERNETES_BINARIES, name
+        assert name in KUBERNETES_BINARIES + NODE_BINARIES, name
         return _kubernetes(name, directory, system, fetch)
     except (OSError, ValueError, LookupError, tarfile.TarError, zipfile.BadZipFile) as error:
         answered = not isinstance(error, OSError) or isinstance(error, urllib.error.HTTPError)
@@ -120,6 +125,14 @@ def _kind(directory: Path, system: str, open_url: Open) -> Path:
     url = f"{_KIND_RELEASES}/{KIND}/{asset}"
     published = _sum_of(asset, _read(f"{url}.sha256sum", open_url).decode())
     return _checked(url, directory / "kind", published, open_url)
+
+
+def _crictl(directory: Path, system: str, open_url: Open) -> Path:
+    archive = f"crictl-{CRICTL}-{system}.tar.gz"
+    url = f"{_CRICTL_RELEASES}/{CRICTL}/{archive}"
+    published = _read(f"{url}.sha256", open_url).decode().split()[0]
+    path = _checked(url, directory / archive, published, open_url)
+    return _unpacked(path, "crictl", directory / "crictl")
 
 
 def _prometheus(name: str, directory: Path, system: str, open_url: Open) -> Path:

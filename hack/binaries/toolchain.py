@@ -7,6 +7,7 @@ libraries.
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -15,11 +16,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from hack.binaries.pins import (
+    CRICTL,
     HELM,
     KUBERNETES,
     KUBERNETES_BINARIES,
     KUBERNETES_MODULES,
     KWOK,
+    NODE_BINARIES,
     PROMETHEUS,
     PROMETHEUS_BINARIES,
 )
@@ -68,21 +71,26 @@ _TARGETS: Final = {
     ),
     "helm": Target("helm", "helm.sh/helm/v3/cmd/helm", tuple(_HELM_STAMP.items())),
     "kind": Target("kind", "sigs.k8s.io/kind", ()),
+    "crictl": Target(
+        "crictl",
+        "sigs.k8s.io/cri-tools/cmd/crictl",
+        (("sigs.k8s.io/cri-tools/pkg/version.Version", CRICTL.removeprefix("v")),),
+    ),
     **{
         name: Target(
             KUBERNETES_MODULES[KUBERNETES],
             f"k8s.io/kubernetes/cmd/{name}",
             tuple(_KUBERNETES_STAMP.items()),
         )
-        for name in KUBERNETES_BINARIES
+        for name in (*KUBERNETES_BINARIES, *NODE_BINARIES)
     },
     **{
         name: Target(
             "prometheus",
             f"github.com/prometheus/prometheus/cmd/{name}",
             (("github.com/prometheus/common/version.Version", PROMETHEUS.removeprefix("v")),),
-            # Clouds to discover targets in take minutes to build; ours are written down.
-            "remove_all_sd",
+            # Clouds to discover targets in take minutes to build.
+            "remove_all_sd,enable_kubernetes_sd",
         )
         for name in PROMETHEUS_BINARIES
     },
@@ -94,13 +102,19 @@ def build(name: str, directory: Path) -> Path:
     return build_target(_TARGETS[name], directory / name)
 
 
+def source(module: str, path: str) -> Path:
+    """Return the folder of a Go module that the pinned *module* needs, such as kind's own."""
+    command = [_go(), "mod", "download", "-json", path]
+    done = subprocess.run(command, cwd=_HERE / module, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise BuildError(f"go mod download {path} failed:\n{done.stdout.strip()[-2000:]}")
+    return Path(json.loads(done.stdout)["Dir"])
+
+
 def build_target(target: Target, output: Path) -> Path:
     """Build a package of a pinned module to ``output``; return that path."""
-    go = shutil.which("go")
-    if go is None:
-        raise BuildError("no Go toolchain found (`go` is not on the PATH)")
     done = subprocess.run(
-        _command(go, target, output),
+        _command(_go(), target, output),
         cwd=_HERE / target.module,
         env={**os.environ, "CGO_ENABLED": "0"},
         capture_output=True,
@@ -110,6 +124,13 @@ def build_target(target: Target, output: Path) -> Path:
     if done.returncode != 0:
         raise BuildError(f"go build of {output.name} failed:\n{done.stderr.strip()[-2000:]}")
     return output
+
+
+def _go() -> str:
+    go = shutil.which("go")
+    if go is None:
+        raise BuildError("no Go toolchain found (`go` is not on the PATH)")
+    return go
 
 
 def build_command(go: str, name: str, output: Path) -> Sequence[str]:

@@ -126,6 +126,12 @@ class KindCluster:
         then()
         status = ["rollout", "status", f"deployment/{RELEASE}", "--namespace", NAMESPACE]
         self._kubectl(*status, "--timeout=3m")
+        # By then the last of the old ones may still be going.
+        until(
+            lambda: not any(_is_going(pod) for pod in self._read_pods()),
+            "the old pods are gone",
+            seconds=_RUNNING_SECONDS,
+        )
 
     def refuse(self, values: Json) -> str:
         """Upgrade without waiting; the first new pod has to end with 2. Then roll back."""
@@ -146,8 +152,12 @@ class KindCluster:
         until(lambda: not self._pods(), "no pod runs", seconds=_RUNNING_SECONDS)
 
     def check(self) -> str:
-        """Run ``helm test``, which prints the log of its pod."""
-        return self._helm("test", RELEASE, "--timeout=2m")
+        """Run ``helm test``, which shows the log of its pod beside what it prints."""
+        command = [ensure(["helm"])["helm"], "test", RELEASE, "--timeout=2m"]
+        command += ["--namespace", NAMESPACE, "--kubeconfig", self._kind.kubeconfig]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode in {0, 1}, done.stderr
+        return done.stderr
 
     def _refusal(self, before: set[str]) -> str:
         for pod in self._read_pods():
@@ -169,11 +179,9 @@ class KindCluster:
     # The replicas.
 
     def replicas(self) -> list[PodReplica]:
-        """Return the pods that are ready."""
+        """Return the pods that are ready, and not on their way out."""
         return [
-            each
-            for pod, each in zip(self._read_pods(), self._pods(), strict=True)
-            if _is_ready(pod)
+            self._replica(pod) for pod in self._read_pods() if _is_ready(pod) and not _is_going(pod)
         ]
 
     def kill(self, replica: Replica) -> None:
@@ -216,15 +224,15 @@ class KindCluster:
                 process.terminate()
 
     def _pods(self) -> list[PodReplica]:
-        return [
-            PodReplica(
-                name=pod["metadata"]["name"],
-                node=pod["spec"].get("nodeName", ""),
-                container=_container_of(pod),
-                cluster=self,
-            )
-            for pod in self._read_pods()
-        ]
+        return [self._replica(pod) for pod in self._read_pods()]
+
+    def _replica(self, pod: Json) -> PodReplica:
+        return PodReplica(
+            name=pod["metadata"]["name"],
+            node=pod["spec"].get("nodeName", ""),
+            container=_container_of(pod),
+            cluster=self,
+        )
 
     def _read_pods(self) -> list[Json]:
         items: list[Json] = ask(self, "GET", f"{_PODS}?{_SELECTOR}")["items"]
@@ -241,6 +249,10 @@ class KindCluster:
 def _container_of(pod: Json) -> str:
     found = pod["status"].get("containerStatuses", ())
     return next((each.get("containerID", "") for each in found), "")
+
+
+def _is_going(pod: Json) -> bool:
+    return "deletionTimestamp" in pod["metadata"]
 
 
 def _is_ready(pod: Json) -> bool:

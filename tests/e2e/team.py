@@ -216,6 +216,15 @@ class Team:
         assert not wanted or set(found) <= wanted, f"{pods} are on {found}, not on {on}"
         return found
 
+    def expect_phase(self, phase: str, *pods: str) -> list[Json]:
+        """Wait until *pods* are so far, and return their status."""
+
+        def status(pod: str) -> Json | None:
+            found: Json = self._read("v1/pods", pod)["status"]
+            return found if found["phase"] == phase else None
+
+        return [until(lambda pod=pod: status(pod), f"{pod} is {phase}") for pod in pods]
+
     def expect_pending(self, pod: str, reason: str) -> None:
         """Wait until a pod's condition tells *reason*, and check that it has no node."""
         until(

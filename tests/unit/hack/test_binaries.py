@@ -18,6 +18,7 @@ from hack.binaries import ALL, MissingBinariesError, ensure
 from hack.binaries.cache import default_cache
 from hack.binaries.pins import (
     CHOICE,
+    CRICTL,
     ETCD,
     HELM,
     KIND,
@@ -28,7 +29,7 @@ from hack.binaries.pins import (
     host,
 )
 from hack.binaries.releases import DownloadError, download
-from hack.binaries.toolchain import BuildError, build_command
+from hack.binaries.toolchain import BuildError, build_command, source
 
 
 @pytest.fixture
@@ -233,6 +234,19 @@ def test_kind_is_checked(tmp_path):
     assert download("kind", tmp_path, open_url=_publishing(files)).read_bytes() == b"kind"
 
 
+def test_crictl_is_taken_out_of_its_archive(tmp_path):
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz") as tarball:
+        member = tarfile.TarInfo("crictl")
+        member.size = len(b"crictl itself")
+        tarball.addfile(member, io.BytesIO(b"crictl itself"))
+    base = f"https://github.com/kubernetes-sigs/cri-tools/releases/download/{CRICTL}"
+    url = f"{base}/crictl-{CRICTL}-linux-arm64.tar.gz"
+    files = {url: buffer.getvalue(), f"{url}.sha256": _sum(buffer.getvalue()).encode()}
+    path = download("crictl", tmp_path, open_url=_publishing(files), system="linux-arm64")
+    assert path.read_bytes() == b"crictl itself"
+
+
 @pytest.mark.parametrize("version", KUBERNETES_MODULES)
 def test_pinned_kubernetes_can_be_chosen_by_its_minor(version):
     minor = version.rpartition(".")[0]
@@ -281,3 +295,10 @@ def test_builds_are_stamped_with_the_pinned_version(tmp_path):
     assert f"-X k8s.io/component-base/version.gitVersion={KUBERNETES}" in " ".join(command)
     assert command[-1] == "k8s.io/kubernetes/cmd/kube-apiserver"
     assert "-mod=readonly" in command
+
+
+def test_sources_of_a_module_need_go(monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+    with pytest.raises(BuildError, match="no Go toolchain found"):
+        source("kind", "sigs.k8s.io/kind")
