@@ -1,6 +1,10 @@
 """``py-scheduler run``: schedule until told to stop."""
 
-from typing import Any
+import contextlib
+import os
+import signal
+from collections.abc import Iterator
+from typing import Any, NoReturn
 
 import click
 
@@ -208,10 +212,32 @@ def run(ctx: click.Context, /, **flags: Any) -> None:
     """
     ctx.meta[WITH_TRACEBACK] = flags["log_level"] == "debug"
     settings = settings_from(flags)
-    # Late, so that --help and mistakes in flags answer at once.
-    from scheduler import app
+    with _ending_at_once():
+        # Late, so that --help and mistakes in flags answer at once.
+        from scheduler import app
 
-    ctx.exit(app.run(settings))
+        ctx.exit(app.run(settings))
+
+
+@contextlib.contextmanager
+def _ending_at_once() -> Iterator[None]:
+    """End the process on a signal, until the application has begun what has to be ended in order.
+
+    The first process of a container is not ended by a signal that it does not handle, and reading
+    the credentials may take long: a plugin may be asked for them.
+    """
+    before = {
+        number: signal.signal(number, _end_at_once) for number in (signal.SIGTERM, signal.SIGINT)
+    }
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _end_at_once(*_: object) -> NoReturn:
+    os._exit(0)
 
 
 def settings_from(flags: dict[str, Any]) -> RunSettings:

@@ -16,6 +16,8 @@ from scheduler.kube.requests import Requests
 
 CACHE_SECONDS: Final = 10.0
 _REMEMBERED_MAXIMUM: Final = 1000
+_ASKING_MAXIMUM: Final = 100
+"""So many wait for a verdict; of whoever comes then, nobody has to be remembered."""
 _TOKEN_REVIEWS: Final = "/apis/authentication.k8s.io/v1/tokenreviews"  # noqa: S105 - a path
 _ACCESS_REVIEWS: Final = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 
@@ -63,9 +65,12 @@ class Reviews:
         self._requests = requests
         self._clock = clock
         self._verdicts: OrderedDict[tuple[bytes, str, str], tuple[float, int]] = OrderedDict()
+        self._asking = 0
 
     async def judge(self, token: str, verb: str, path: str) -> int:
-        """Return the HTTP status for whoever brings *token*: 200, 401, 403, or 500 for no answer.
+        """Return the HTTP status for whoever brings *token*: 200, 401, 403.
+
+        Or 500 where the API server gave no answer, and 429 where too many wait for one.
 
         *verb* is that of the request, in lower case, and *path* names no resource.
         """
@@ -75,10 +80,15 @@ class Reviews:
         known = self._verdicts.get(key)
         if known is not None and now < known[0]:
             return known[1]
+        if self._asking == _ASKING_MAXIMUM:
+            return 429
+        self._asking += 1
         try:
             status = await self._ask(token, verb, path)
         except (ApiError, msgspec.DecodeError):
             return 500
+        finally:
+            self._asking -= 1
         self._verdicts[key] = now + CACHE_SECONDS, status
         self._verdicts.move_to_end(key)
         if len(self._verdicts) > _REMEMBERED_MAXIMUM:

@@ -34,7 +34,7 @@ Handler = Callable[[web.Request], Awaitable[web.Response]]
 
 
 _OPEN: Final = frozenset({"healthz", "livez", "readyz"})
-_REFUSALS: Final = {401: "Unauthorized\n", 403: "Forbidden\n"}
+_REFUSALS: Final = {401: "Unauthorized\n", 403: "Forbidden\n", 429: "Too Many Requests\n"}
 
 log = get_logger()
 
@@ -51,7 +51,7 @@ class Endpoint:
     Args:
         metrics: What is scraped.
         configuration: Returns the effective configuration, JSON-encodable.
-        healthz: Whether the process does its work; the lease's check, if there is one.
+        healthz: Whether the process does its work.
         livez: Whether the process should live on.
         readyz: Whether the process is ready for work.
     """

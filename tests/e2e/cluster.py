@@ -27,6 +27,8 @@ NAMESPACE: Final = "kube-system"
 READER: Final = "prometheus"
 SEAT: Final = "example.com/seat"
 SEATS: Final = 4
+BACKOFF_SECONDS: Final = 1.0
+"""The longest backoff: that of `VALUES`."""
 ZONE: Final = "topology.kubernetes.io/zone"
 HOST: Final = "kubernetes.io/hostname"
 CONTROL_PLANE: Final = "node-role.kubernetes.io/control-plane"

@@ -12,10 +12,20 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections import Counter
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Self
 
 from hack.api import MERGE_PATCH, ApiError
-from tests.e2e.cluster import HOST, SEAT, ZONE, ask, exists, until, workers
+from tests.e2e.cluster import (
+    BACKOFF_SECONDS,
+    HOST,
+    SEAT,
+    ZONE,
+    ask,
+    exists,
+    until,
+    workers,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -195,6 +205,11 @@ class Team:
         name: str = self._read("v1/pods", pod)["spec"].get("nodeName", "")
         return name
 
+    def nominated_node_of(self, pod: str) -> str:
+        """Return where room is made for a pod; empty where none is."""
+        name: str = self._read("v1/pods", pod)["status"].get("nominatedNodeName", "")
+        return name
+
     def pods_of(self, deployment: str) -> list[str]:
         """Return the pods of a deployment."""
         return [
@@ -232,6 +247,17 @@ class Team:
             f"{pod} waits since {reason}; {self._condition(pod)}",
         )
         assert not self.node_of(pod), f"{pod} is bound"
+
+    def expect_backoff_over(self, *pods: str) -> None:
+        """Wait until *pods*, refused once, go by their importance alone when something changes.
+
+        Before, those go first that were refused in an earlier second.
+        """
+        for pod in pods:
+            since = datetime.fromisoformat(self._scheduled(pod)["lastTransitionTime"])
+            # The stamp has lost its fraction.
+            over = since + timedelta(seconds=1 + BACKOFF_SECONDS)
+            until(lambda over=over: datetime.now(UTC) > over, f"{pod} may be tried again")
 
     def expect_gone(self, pod: str) -> None:
         """Wait until a pod is no more."""
@@ -284,10 +310,12 @@ class Team:
         return name
 
     def _condition(self, pod: str) -> str:
-        for each in self._read("v1/pods", pod)["status"].get("conditions", ()):
-            if each["type"] == "PodScheduled":
-                return f"{each.get('reason', '')}: {each.get('message', '')}"
-        return ""
+        found = self._scheduled(pod)
+        return f"{found.get('reason', '')}: {found.get('message', '')}" if found else ""
+
+    def _scheduled(self, pod: str) -> Json:
+        conditions = self._read("v1/pods", pod)["status"].get("conditions", ())
+        return next((each for each in conditions if each["type"] == "PodScheduled"), {})
 
     def _path(self, of: str, name: str = "") -> str:
         group, _, resource = of.rpartition("/")

@@ -59,6 +59,7 @@ def test_more_important_pods_go_first(team):
     }
     for pod in waiting.values():
         team.expect_pending(pod, "1 Insufficient example.com/seat")
+    team.expect_backoff_over(*waiting.values())
 
     team.delete(filling)
     team.expect_scheduled(waiting["high"], on=node)

@@ -77,6 +77,7 @@ def test_chart_passes_lint(values):
         ("config.leaderElection.leaseSeconds=15", "leaseSeconds"),
         ("config.clientConnection.qps=fast", "qps"),
         ("config.podMaxBackoff=20", "podMaxBackoff"),
+        ("config.podInitialBackoffSeconds=-1", "podInitialBackoffSeconds"),
         ("config.percentageOfNodesToScore=101", "percentageOfNodesToScore"),
         ("config.profiles[0].name=second", "name"),
         ("config.profiles[0].pluginConfig[0].arguments=none", "arguments"),

@@ -1,8 +1,11 @@
 """The command line: what it asks for, and what a user sees when something is wrong."""
 
+import json
 import logging
+import signal
 import subprocess
 import sys
+import time
 import types
 
 import pytest
@@ -246,3 +249,30 @@ def test_the_package_can_be_run():
     )
 
     assert result.stdout == f"py-scheduler {__version__}\n"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_what_has_not_begun_yet(tmp_path, number):
+    """While somebody is asked for credentials; else the first process of a container would stay."""
+    asked = tmp_path / "asked"
+    call = {
+        "apiVersion": "client.authentication.k8s.io/v1",
+        "command": "sh",
+        "args": ["-c", f"touch {asked}; exec sleep 40"],
+        "interactiveMode": "Never",
+    }
+    config = {
+        "current-context": "a",
+        "contexts": [{"name": "a", "context": {"cluster": "a", "user": "a"}}],
+        "clusters": [{"name": "a", "cluster": {"server": "http://127.0.0.1:1"}}],
+        "users": [{"name": "a", "user": {"exec": call}}],
+    }
+    path = tmp_path / "config"
+    path.write_text(json.dumps(config))
+    command = [sys.executable, "-m", "scheduler", "run", "--kubeconfig", str(path), "--port", "0"]
+    with subprocess.Popen(command) as process:
+        while not asked.exists() and process.poll() is None:
+            time.sleep(0.01)
+        process.send_signal(number)
+
+        assert process.wait(30) == 0

@@ -1,5 +1,6 @@
 """Who may ask: the API server says so, and its answers count for ten seconds."""
 
+import asyncio
 import json
 
 import pytest
@@ -68,3 +69,27 @@ async def test_no_answer_is_no_permission_and_is_not_remembered():
     assert await reviews.judge("good", "get", "/metrics") == 500
     server.away = False
     assert await reviews.judge("good", "get", "/metrics") == 200
+
+
+async def test_who_comes_while_too_many_wait_is_sent_away():
+    """Or anybody who can reach the port could fill our memory, with tokens that nobody knows."""
+    answering = asyncio.Event()
+    answering.set()
+
+    class Slow(Server):
+        async def post(self, path, body, params=None):
+            await answering.wait()
+            return await super().post(path, body, params)
+
+    reviews = Reviews(Slow())
+    assert await reviews.judge("good", "get", "/metrics") == 200
+    answering.clear()
+    crowd = [asyncio.create_task(reviews.judge(f"bad{n}", "get", "/metrics")) for n in range(150)]
+    await asyncio.sleep(0)
+    sent_away = [each.result() for each in crowd if each.done()]
+    assert sent_away == [429] * 50
+    assert await reviews.judge("good", "get", "/metrics") == 200, "a verdict is known"
+
+    answering.set()
+    assert set(await asyncio.gather(*crowd)) == {401, 429}
+    assert await reviews.judge("bad", "get", "/metrics") == 401
