@@ -207,14 +207,19 @@ def _start(plane: ControlPlane, name: str) -> Process:
 
 
 async def _watch_bound(api: AsyncApi, count: int) -> list[float]:
-    """Return when each of *count* bindings was seen, in order."""
+    """Return when each of *count* bindings was seen, in order.
+
+    The server may end a watch, and does so where it cannot be read fast enough; the next one begins
+    with all that is bound.
+    """
     stamps: dict[str, float] = {}
     decode = msgspec.json.Decoder(_Event).decode
     query = {"fieldSelector": "spec.nodeName!="}
-    async for line in api.watch_lines(f"/api/v1/namespaces/{NAMESPACE}/pods", query):
-        stamps.setdefault(decode(line).object.metadata.name, time.monotonic())
-        if len(stamps) >= count:
-            break
+    while len(stamps) < count:
+        async for line in api.watch_lines(f"/api/v1/namespaces/{NAMESPACE}/pods", query):
+            stamps.setdefault(decode(line).object.metadata.name, time.monotonic())
+            if len(stamps) >= count:
+                break
     return sorted(stamps.values())
 
 

@@ -5,25 +5,17 @@ Source: ``pkg/scheduler/framework/preemption/preemption.go`` (pickOneNodeForPree
 """
 
 from collections.abc import Iterable, Sequence
+from operator import attrgetter
 from typing import Final
 
 from scheduler.framework.rejection import Candidate
-from scheduler.model.pod import Pod
+from scheduler.model.pod import LATER_THAN_ANY, Pod
 
 _OFFSET: Final = 2**31
 """Makes every priority count: further victims of negative priority never look cheaper."""
 
-_LATER_THAN_ANY: Final = "~"
-
-
-def by_importance(pod: Pod) -> tuple[int, str, str, str]:
-    """Return a key: the most important goes first, that is, the highest priority, started first.
-
-    A pod that has not started is less important than one that has. (Upstream takes it to start now,
-    at each comparison anew.)
-    """
-    created = pod.metadata.creation_timestamp or _LATER_THAN_ANY
-    return -pod.priority, _started(pod), created, pod.uid
+by_importance: Final = attrgetter("importance")
+"""The key to sort pods by: see `Pod.importance`."""
 
 
 def least_harm(candidates: Sequence[Candidate]) -> Candidate:
@@ -33,8 +25,9 @@ def least_harm(candidates: Sequence[Candidate]) -> Candidate:
     victim, the lowest sum of priorities, the fewest victims, the latest start of the most important
     ones.
     """
-    lowest = min(map(_harm, candidates))
-    equals = [each for each in candidates if _harm(each) == lowest]
+    harms = list(map(_harm, candidates))
+    lowest = min(harms)
+    equals = [each for each, harm in zip(candidates, harms, strict=True) if harm == lowest]
     return max(equals, key=_earliest_start)
 
 
@@ -62,5 +55,4 @@ def _earliest(pods: Iterable[Pod]) -> str:
 
 
 def _started(pod: Pod) -> str:
-    # RFC 3339 in UTC and without fractions, as the API server writes it: texts compare as times do.
-    return pod.status.start_time or _LATER_THAN_ANY
+    return pod.status.start_time or LATER_THAN_ANY

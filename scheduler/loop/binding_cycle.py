@@ -5,7 +5,7 @@ Source: ``pkg/scheduler/schedule_one.go`` (assumeAndReserve, bindingCycle, handl
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from typing import Final, assert_never
+from typing import Any, Final, assert_never
 
 import msgspec
 
@@ -24,6 +24,7 @@ from scheduler.framework.rejection import Allow, Failure, Reject, Wait
 from scheduler.kube.binding import BindOutcome, Bound, Refused, Taken, Vanished, bind
 from scheduler.kube.pod_status import Unwritten, nomination_patch, patch_status
 from scheduler.kube.requests import MERGE_PATCH, Requests
+from scheduler.kube.throttling import keep_appointments
 from scheduler.loop.extending import Extending
 from scheduler.loop.failures import Failed, Failures
 from scheduler.loop.held_pods import HeldPods, Released
@@ -323,7 +324,7 @@ class BindingCycle:
         match effect:
             case Patch(path, body, undo):
                 await self._pace()
-                await self._requests.patch(path, _encode(body), MERGE_PATCH)
+                await self._patch(path, body, lambda: self._is_on_its_way(placement))
                 if undo is not None:
                     placement.undo.append((path, undo))
             case WaitUntil():
@@ -337,9 +338,20 @@ class BindingCycle:
     async def _take_back(self, placement: Placement) -> None:
         for path, body in reversed(placement.undo):
             try:
-                await self._requests.patch(path, _encode(body), MERGE_PATCH)
+                await self._patch(path, body, lambda: True)
             except ApiError as error:
                 self._telemetry.effect_not_undone(placement.pod, path, str(error))
+
+    async def _patch(self, path: str, body: dict[str, Any], wanted: Callable[[], bool]) -> None:
+        """Patch an object for a plugin, at the time that the API server asks for."""
+        await keep_appointments(
+            lambda: self._requests.patch(path, _encode(body), MERGE_PATCH),
+            wanted=wanted,
+            told=self._telemetry.throttled,
+        )
+
+    def _is_on_its_way(self, placement: Placement) -> bool:
+        return not placement.called_off and self._cache.is_assumed(placement.pod.uid)
 
     def _objection(self, placement: Placement) -> str:
         """Tell why the binding should not be posted again; empty where it may be."""

@@ -51,6 +51,8 @@ from scheduler.queue.place import Place
 from scheduler.queue.scheduling_queue import SchedulingQueue
 
 WAITING: Final = "waiting for the preemption for this pod to be finished"
+_PREEMPTIONS_AT_ONCE: Final = 16
+"""The others wait, the earliest first: told a little at a time, all would wait for the last."""
 _EVICTIONS_AT_ONCE: Final = 16
 _PAUSE_SECONDS: Final = 1.0
 """Where evicting is not permitted at all, nobody must try it all the time."""
@@ -157,6 +159,7 @@ class Evictions:
         self._running: dict[str, _Preemption] = {}
         self._victims: dict[str, _Victim] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._places = asyncio.Semaphore(_PREEMPTIONS_AT_ONCE)
         self._turns = asyncio.Semaphore(_EVICTIONS_AT_ONCE)
 
     @property
@@ -323,10 +326,11 @@ class Evictions:
         # Were we killed in between, nobody would know for whom the victims had to go.
         await self._status.written(preemption.pod.uid)
         *others, last = victims
-        await asyncio.gather(*(self._evict(preemption, victim) for victim in others))
-        if preemption.wanted and not preemption.problems:
-            preemption.state, preemption.last = State.LAST, last
-            await self._evict(preemption, last)
+        async with self._places:
+            await asyncio.gather(*(self._evict(preemption, victim) for victim in others))
+            if preemption.wanted and not preemption.problems:
+                preemption.state, preemption.last = State.LAST, last
+                await self._evict(preemption, last)
         seconds = self._clock() - preemption.started
         self._telemetry.evictions_ended(
             preemption.pod, preemption.node, "; ".join(preemption.problems), seconds

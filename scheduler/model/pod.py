@@ -33,6 +33,8 @@ DISRUPTION_TARGET: Final = "DisruptionTarget"
 """The condition of a pod that has to go, and through no fault of its own."""
 PREEMPTION_BY_SCHEDULER: Final = "PreemptionByScheduler"
 """Its reason where the pod makes room for a more important one."""
+LATER_THAN_ANY: Final = "~"
+"""Sorts behind every time."""
 
 _REQUESTED: Final = Accounting()
 _PLACED: Final = Accounting(from_status=True)
@@ -238,7 +240,7 @@ class Pod(Struct, Raw, frozen=True, dict=True, gc=True):
         """The pod's namespace."""
         return self.metadata.namespace
 
-    @property
+    @cached_property
     def uid(self) -> PodUid:
         """The pod's UID: two pods of one name differ in it."""
         return PodUid(self.metadata.uid)
@@ -262,6 +264,23 @@ class Pod(Struct, Raw, frozen=True, dict=True, gc=True):
     def priority(self) -> int:
         """``spec.priority``, 0 where unset."""
         return self.spec.priority or 0
+
+    @property
+    def made_by_kubelet(self) -> bool:
+        """Whether it is the mirror of a pod that a kubelet made by itself: a Node owns it."""
+        return any(owner.kind == "Node" for owner in self.metadata.owner_references)
+
+    @cached_property
+    def importance(self) -> tuple[int, str, str, str]:
+        """A key that sorts the most important pods first: the highest priority, started first.
+
+        A pod that has not started is less important than one that has. (Upstream takes it to start
+        now, at each comparison anew: ``pkg/scheduler/util/utils.go``.)
+        """
+        # RFC 3339 in UTC and without fractions, as API servers write it: texts compare as times do.
+        started = self.status.start_time or LATER_THAN_ANY
+        created = self.metadata.creation_timestamp or LATER_THAN_ANY
+        return -self.priority, started, created, self.uid
 
     @property
     def node_name(self) -> str:

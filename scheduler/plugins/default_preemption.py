@@ -207,16 +207,21 @@ class _DryRun:
 
     def helpable(self, rows: Rows) -> list[_Row]:
         """Return those of *rows* that could take the pod if everybody less important went."""
-        lower = {row: self._lower(row) for row in rows.tolist()}
-        tried = np.array([row for row, pods in lower.items() if pods], dtype=np.intp)
-        self._note_hopeless([row for row, pods in lower.items() if not pods])
+        there = _lower(self._nodes, rows, self._pod, self._among)
+        some = np.fromiter(map(bool, there), dtype=np.bool_, count=len(rows))
+        self._note_hopeless(rows[~some])
+        tried = rows[some]
         if not len(tried):
             return []
-        removing = {index: lower[row] for index, row in enumerate(tried.tolist())}
-        emptied = self._nodes.select(tried).each(removing=removing)
+        lower = list(filter(None, there))
+        emptied = self._nodes.select(tried).each(removing=dict(enumerate(lower)))
         judged = self._ask(self._pod, emptied)
         self._note(judged, tried)
-        return [self._arrange(row, lower[row]) for row in tried[judged.feasible].tolist()]
+        return [
+            self._arrange(row, pods)
+            for row, pods, helps in zip(tried.tolist(), lower, judged.feasible, strict=True)
+            if helps
+        ]
 
     def evict(self, tried: Sequence[_Row]) -> Generator[None, None, list[Candidate]]:
         """Return what has to be done on each of the rows, in order: the fewest victims there."""
@@ -224,10 +229,6 @@ class _DryRun:
         removing = {index: each.pods for index, each in enumerate(tried)}
         yield from self._give_back(self._nodes.select(chosen).each(removing=removing), tried)
         return list(self._candidates(tried))
-
-    def _lower(self, row: int) -> list[Pod]:
-        pods, among = _lower(self._nodes, row, self._pod), self._among
-        return [pod for pod in pods if among is None or pod.spec.scheduler_name in among]
 
     @property
     def message(self) -> str:
@@ -239,10 +240,10 @@ class _DryRun:
             nodes=len(self._nodes),
         ).message
 
-    def _note_hopeless(self, rows: Sequence[int]) -> None:
-        if rows:
+    def _note_hopeless(self, rows: Rows) -> None:
+        if len(rows):
             mask = np.zeros(len(self._nodes), dtype=np.bool_)
-            mask[list(rows)] = True
+            mask[rows] = True
             self._verdicts.append(Verdict("", _NO_VICTIMS, mask, np.zeros_like(mask)))
 
     def _note(self, judged: Filtered, tried: Rows) -> None:
@@ -253,9 +254,9 @@ class _DryRun:
             for plugin, failure in judged.failures
         )
 
-    def _arrange(self, row: int, pods: list[Pod]) -> _Row:
-        protected, free = self._budgets.split(sorted(pods, key=by_importance))
-        return _Row(row, (*protected, *free), len(protected))
+    def _arrange(self, row: int, pods: Sequence[Pod]) -> _Row:
+        protected, free = self._budgets.split(pods)
+        return _Row(row, (*protected, *free) if protected else pods, len(protected))
 
     def _give_back(self, world: NodeTable, tried: Sequence[_Row]) -> Generator[None, None, None]:
         """Give back as many pods as can stay: those a budget protects first, then the others."""
@@ -288,16 +289,11 @@ class _DryRun:
                 self.errors.append(f'expected at least one victim pod on node "{node}"')
 
 
-def _lower(nodes: NodeTable, row: int, pod: Pod) -> list[Pod]:
-    """Return the pods in *row* that may have to go for *pod*."""
-    priority = pod.priority
-    there = nodes.pods_on(row)
-    return [other for other in there if other.priority < priority and not _is_mirror(other)]
-
-
-def _is_mirror(pod: Pod) -> bool:
-    owners = pod.metadata.owner_references
-    return bool(owners) and any(owner.kind == "Node" for owner in owners)
+def _lower(
+    nodes: NodeTable, rows: Rows, pod: Pod, among: frozenset[str] | None
+) -> list[Sequence[Pod]]:
+    """Return the pods in each of *rows* that may have to go for *pod*, most important first."""
+    return nodes.evictable(rows, pod.priority, among)
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,13 +310,16 @@ class _Budgets:
 
     def __init__(self, objects: ClusterObjects) -> None:
         self._objects = objects
+        self._any = any(True for _ in objects.all(Resource.POD_DISRUPTION_BUDGET))
         self._known: dict[str, tuple[_Budget, ...]] = {}
 
-    def split(self, pods: Sequence[Pod]) -> tuple[list[Pod], list[Pod]]:
+    def split(self, pods: Sequence[Pod]) -> tuple[Sequence[Pod], Sequence[Pod]]:
         """Part *pods*, the most important first, into those that budgets protect and the others.
 
         What budgets allow is used up by the most important; each node has it all for itself.
         """
+        if not self._any:
+            return (), pods
         protected: list[Pod] = []
         free: list[Pod] = []
         spent: dict[int, int] = {}

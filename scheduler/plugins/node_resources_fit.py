@@ -31,6 +31,8 @@ from scheduler.snapshot.resource_use import use_of
 _FIRST: Final = (CPU, MEMORY, EPHEMERAL_STORAGE)
 _STRATEGIES: Final = (LEAST_ALLOCATED, MOST_ALLOCATED, REQUESTED_TO_CAPACITY_RATIO)
 _TOP_SHAPE_SCORE: Final = 10
+_MULTIPLIED_MAXIMUM: Final = (2**63 - 1) // MAX_NODE_SCORE
+"""Of more than this, a hundred times as much is not within int64."""
 
 Rate = Callable[[Int64s, Int64s], Scores]
 """From what is requested and what is allocatable of one resource to 0 to 100."""
@@ -118,18 +120,29 @@ class NodeResourcesFit:
 def _rate_least(requested: Int64s, allocatable: Int64s) -> Scores:
     """Return the share that is left free; 0 where more is requested than there is."""
     free = allocatable - requested
-    np.maximum(free, 0, out=free)  # first: what is requested may be near the end of int64
-    free *= MAX_NODE_SCORE
-    free //= allocatable
-    return free
+    np.maximum(free, 0, out=free)
+    return _percentage(free, allocatable)
 
 
 def _rate_most(requested: Int64s, allocatable: Int64s) -> Scores:
     """Return the share that is used; 100 where more is requested than there is."""
-    used = np.minimum(requested, allocatable)
-    used *= MAX_NODE_SCORE
-    used //= allocatable
-    return used
+    return _percentage(np.minimum(requested, allocatable), allocatable)
+
+
+def _percentage(part: Int64s, whole: Int64s) -> Scores:
+    """Return how many hundredths *part* is of *whole*, cut off; *part* is used up.
+
+    Upstream multiplies within int64 whatever the amount, and wraps around where it is too large.
+    """
+    large = (part > _MULTIPLIED_MAXIMUM).nonzero()[0]
+    exact = [
+        MAX_NODE_SCORE * some // all_of_it
+        for some, all_of_it in zip(part[large].tolist(), whole[large].tolist(), strict=True)
+    ]
+    part *= MAX_NODE_SCORE
+    part //= whole
+    part[large] = exact
+    return part
 
 
 def _rating(strategy: ScoringStrategy) -> Rate:

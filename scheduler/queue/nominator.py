@@ -20,7 +20,7 @@ class Nominator:
 
     def __init__(self) -> None:
         self._node_of: dict[PodUid, str] = {}
-        self._by_node: dict[str, dict[PodUid, Pod]] = {}
+        self._by_node: dict[str, tuple[Pod, ...]] = {}
         self._generation = 0
 
     def __len__(self) -> int:
@@ -37,11 +37,11 @@ class Nominator:
 
     def for_node(self, node: str) -> tuple[Pod, ...]:
         """Return the pods nominated to *node*, the earliest first."""
-        return tuple(self._by_node.get(node, {}).values())
+        return self._by_node.get(node, ())
 
     def by_node(self) -> dict[str, tuple[Pod, ...]]:
         """Return all nominated pods by their nodes."""
-        return {node: tuple(pods.values()) for node, pods in self._by_node.items()}
+        return dict(self._by_node)
 
     def add(self, pod: Pod, order: NominationOrder = KEEP) -> Pod | None:
         """Nominate *pod* as *order* says: to what its status says, to a node, or no more.
@@ -53,7 +53,7 @@ class Nominator:
         given_up = self.delete(pod.uid, placed_on=node or pod.node_name)
         if node:
             self._node_of[pod.uid] = node
-            self._by_node.setdefault(node, {})[pod.uid] = pod
+            self._by_node[node] = (*self.for_node(node), pod)
             self._generation += 1
         return given_up
 
@@ -71,7 +71,8 @@ class Nominator:
     def refresh(self, pod: Pod) -> None:
         """Take a newer version of a nominated pod; its node stays."""
         if node := self._node_of.get(pod.uid):
-            self._by_node[node][pod.uid] = pod
+            there = self._by_node[node]
+            self._by_node[node] = tuple(pod if old.uid == pod.uid else old for old in there)
             self._generation += 1
 
     def delete(self, uid: PodUid, *, placed_on: str = "") -> Pod | None:
@@ -83,20 +84,20 @@ class Nominator:
         node = self._node_of.pop(uid, None)
         if node is None:
             return None
-        pods = self._by_node[node]
-        pod = pods.pop(uid)
-        if not pods:
-            del self._by_node[node]
+        there = self._by_node.pop(node)
+        if others := tuple(pod for pod in there if pod.uid != uid):
+            self._by_node[node] = others
+        (pod,) = (pod for pod in there if pod.uid == uid)
         self._generation += 1
         return None if node == placed_on else pod.nominated_to(node)
 
     def check_invariants(self) -> None:
         """Raise AssertionError where the two ways of looking at nominations differ."""
-        listed = {uid: node for node, pods in self._by_node.items() for uid in pods}
+        listed = {pod.uid: node for node, pods in self._by_node.items() for pod in pods}
         assert listed == self._node_of, f"{listed} differs from {self._node_of}"
         for pods in self._by_node.values():
             assert pods, "a node without nominations is kept"
-            bound = [pod.key for pod in pods.values() if pod.node_name]
+            bound = [pod.key for pod in pods if pod.node_name]
             assert not bound, f"nominated although bound: {bound}"
 
 

@@ -12,6 +12,7 @@ from scheduler.model.pod import HostPort, Pod
 from scheduler.model.resources import CPU, MEMORY
 from scheduler.model.taints import Taint
 from scheduler.snapshot.affinity_terms import TermIndex
+from scheduler.snapshot.crowds import Crowds
 from scheduler.snapshot.disks import DisksInUse
 from scheduler.snapshot.labels import LabelIndex
 from scheduler.snapshot.objects import ClusterObjects
@@ -71,6 +72,7 @@ class ClusterColumns:
         self.names: list[str] = []
         self.rows: dict[str, int] = {}
         self.pods: list[dict[str, Pod]] = []
+        self.crowds = Crowds(self.pods)
         self.objects = ClusterObjects()
         self.allocatable: dict[str, Tally] = {}
         self.requested: dict[str, Tally] = {}
@@ -120,6 +122,7 @@ class ClusterColumns:
         assert not self.pods[row], f"node {name} is removed with pods in its row"
         self._erase(row, self.nodes[row])
         self.volumes.remove_node(row)
+        self.crowds.forget(row)
         last = len(self.nodes) - 1
         if row != last:
             self._move(last, row)
@@ -131,12 +134,14 @@ class ClusterColumns:
         assert pod.uid not in self.pods[row], f"{pod.key} is on its node already"
         self.generation += 1
         self.pods[row][pod.uid] = pod
+        self.crowds.forget(row)
         self._account(row, pod, 1)
 
     def remove_pod(self, row: int, uid: str) -> Pod:
         """Count the pod no longer, and return it."""
         self.generation += 1
         pod = self.pods[row].pop(uid)
+        self.crowds.forget(row)
         self._account(row, pod, -1)
         return pod
 
@@ -256,6 +261,7 @@ class ClusterColumns:
     def _move(self, source: int, target: int) -> None:
         """Let the node in row *source* take over row *target*, which was erased."""
         node = self.nodes[target] = self.nodes[source]
+        self.crowds.forget(source)
         self.names[target] = self.names[source]
         self.name_hashes[target] = self.name_hashes[source]
         self.pods[target] = self.pods[source]

@@ -15,6 +15,7 @@ from scheduler.model.resources import PODS
 from scheduler.model.selectors import IN, Requirement
 from scheduler.model.taints import DO_NOT_SCHEDULE, Taint, Toleration, first_untolerated
 from scheduler.snapshot.columns import ClusterColumns
+from scheduler.snapshot.crowds import evictable
 from scheduler.snapshot.disks import DiskUse, disks_of
 from scheduler.snapshot.domains import (
     NO_DOMAIN,
@@ -158,6 +159,22 @@ class NodeTable:
         gone = {pod.uid for pod in change.removed}
         return [pod for pod in pods if pod.uid not in gone] + list(change.added)
 
+    def evictable(
+        self, rows: Rows, priority: int, among: frozenset[str] | None = None
+    ) -> list[Sequence[Pod]]:
+        """Return, for each of *rows*, the pods there that may have to go for one of *priority*.
+
+        The most important come first. No kubelet made them by itself; they are pods of the
+        schedulers *among*, of all if that is None. What they add up to is remembered when they are
+        removed together, in `each`.
+        """
+        self._check()
+        if self._changes:
+            return [evictable(self.pods_on(row), priority, among) for row in rows.tolist()]
+        bases = rows if self._rows is None else self._rows[rows]
+        crowds = self._columns.crowds
+        return [crowds.evictable(row, priority, among) for row in bases.tolist()]
+
     @property
     def objects(self) -> ClusterObjects:
         """The small objects: services, owners, namespaces, budgets."""
@@ -245,7 +262,7 @@ class NodeTable:
     @property
     def pod_count(self) -> Int64s:
         """How many pods are on the node."""
-        return self._changed(self._tally(self._columns.pod_counts), _PODS, lambda _: 1)
+        return self._changed(self._tally(self._columns.pod_counts), _PODS, _one)
 
     def requested(self, resource: str) -> Int64s:
         """What the node's pods request of *resource*; cpu in milli."""
@@ -501,6 +518,10 @@ class NodeTable:
     def _changed(self, column: Int64s, key: Hashable, worth: Callable[[Pod], int]) -> Int64s:
         """Let *column*, of the true cluster, follow the changes: see `Changes.sums`."""
         return _read_only(column + self._changes.sums(key, worth)) if self._changes else column
+
+
+def _one(_: Pod) -> int:
+    return 1
 
 
 def _conflicts(pod: Pod, wanted: Sequence[HostPort]) -> int:

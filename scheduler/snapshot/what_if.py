@@ -13,6 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduler.model.pod import Pod
+from scheduler.snapshot.crowds import Crowd
+from scheduler.snapshot.tally import COUNT_MAXIMUM
 
 Int64s = NDArray[np.int64]
 _PodsByRow = Mapping[int, Sequence[Pod]]
@@ -38,25 +40,16 @@ class _Step:
     What follows from all steps so far is kept here once somebody has asked for it.
     """
 
-    __slots__ = ("before", "combined", "gone", "new", "pods", "rows", "signs", "sums")
+    __slots__ = ("adding", "before", "combined", "gone", "new", "removing", "sums")
 
     def __init__(self, adding: _PodsByRow, removing: _PodsByRow, before: Optional["_Step"]) -> None:
         self.before = before
-        rows: list[int] = []
-        self.pods: list[Pod] = []
-        for by_row in (adding, removing):
-            for row, pods in by_row.items():
-                rows += (row,) * len(pods)
-                self.pods += pods
-        self.rows = np.array(rows, dtype=np.intp)
-        self.signs = np.full(len(rows), -1, dtype=np.int64)
-        self.signs[: sum(map(len, adding.values()))] = 1
-        self.gone: frozenset[str] = _NOBODY if before is None else before.gone
-        if removing:
-            self.gone |= {pod.uid for pods in removing.values() for pod in pods}
+        self.adding = _fixed(adding)
+        self.removing = _fixed(removing)
         self.sums: dict[Hashable, Int64s] = {}
         self.combined: dict[int, Change] | None = None
         self.new: tuple[Pod, ...] | None = None
+        self.gone: frozenset[str] | None = None
 
     def back_to(self, known: Callable[["_Step"], bool]) -> list["_Step"]:
         """Return this step and those before it, back to the latest that is *known*."""
@@ -65,29 +58,58 @@ class _Step:
             steps.append(steps[-1].before)
         return steps
 
-    def add_to(self, total: Int64s, worth: Callable[[Pod], int]) -> None:
+    def add_to(self, total: Int64s, key: Hashable, worth: Callable[[Pod], int]) -> None:
         """Add to *total*, by row, what this step alone changes."""
-        if self.pods:
-            worths = np.fromiter(map(worth, self.pods), dtype=np.int64, count=len(self.pods))
-            np.add.at(total, self.rows, self.signs * worths)
+        if self.adding:
+            total[list(self.adding)] += _totals(self.adding, key, worth)
+        if self.removing:
+            total[list(self.removing)] -= _totals(self.removing, key, worth)
 
     def coming(self) -> Iterator[Pod]:
         """Yield the pods that this step adds and that were not removed before."""
-        gone = _NOBODY if self.before is None else self.before.gone
-        for sign, pod in zip(self.signs.tolist(), self.pods, strict=True):
-            if sign > 0 and pod.uid not in gone:
-                yield pod
+        gone = _NOBODY if self.before is None else self.before.removed()
+        for pods in self.adding.values():
+            for pod in pods:
+                if pod.uid not in gone:
+                    yield pod
+
+    def removed(self) -> frozenset[str]:
+        """Return the UIDs of all pods that this step and those before it remove."""
+        if self.gone is None:
+            steps = self.back_to(lambda step: step.gone is not None)
+            here = (pods for step in steps for pods in step.removing.values())
+            self.gone = (steps[-1].gone or _NOBODY).union(pod.uid for pods in here for pod in pods)
+        return self.gone
 
     def combine_into(self, rows: dict[int, Change]) -> None:
         """Add to *rows* what this step alone changes."""
-        adding: dict[int, list[Pod]] = {}
-        removing: dict[int, list[Pod]] = {}
-        for row, sign, pod in zip(self.rows.tolist(), self.signs.tolist(), self.pods, strict=True):
-            (adding if sign > 0 else removing).setdefault(row, []).append(pod)
-        for row in adding.keys() | removing.keys():
+        for row in self.adding.keys() | self.removing.keys():
             rows[row] = _combine(
-                rows.get(row, Change()), tuple(adding.get(row, ())), tuple(removing.get(row, ()))
+                rows.get(row, Change()), self.adding.get(row, ()), self.removing.get(row, ())
             )
+
+
+def _fixed(by_row: _PodsByRow) -> dict[int, tuple[Pod, ...]]:
+    return {
+        row: pods if isinstance(pods, tuple) else tuple(pods)
+        for row, pods in by_row.items()
+        if pods
+    }
+
+
+def _totals(
+    by_row: Mapping[int, tuple[Pod, ...]], key: Hashable, worth: Callable[[Pod], int]
+) -> Int64s:
+    """Return what the pods of each row add up to, in the order of the mapping."""
+    totals = [
+        worth(pods[0])
+        if len(pods) == 1
+        else pods.total(key, worth)
+        if type(pods) is Crowd
+        else min(sum(map(worth, pods)), COUNT_MAXIMUM)
+        for pods in by_row.values()
+    ]
+    return np.array(totals, dtype=np.int64)
 
 
 class Changes:
@@ -113,7 +135,8 @@ class Changes:
         self.last: _Step = _Step(adding, removing, None if before is None else before.last)
 
     def __bool__(self) -> bool:
-        return bool(self.last.pods) or self.last.before is not None
+        last = self.last
+        return bool(last.adding) or bool(last.removing) or last.before is not None
 
     @property
     def rows(self) -> Iterator[int]:
@@ -151,7 +174,7 @@ class Changes:
             return known
         total = np.zeros(self._size, dtype=np.int64) if known is None else known.copy()
         for step in steps if known is None else steps[:-1]:
-            step.add_to(total, worth)
+            step.add_to(total, key, worth)
         total.flags.writeable = False
         self.last.sums[key] = total
         return total

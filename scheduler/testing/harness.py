@@ -21,7 +21,7 @@ from typing import Any, Final, Self
 from scheduler.config.configuration import read
 from scheduler.framework.profile import Profile, Weighted
 from scheduler.framework.registry import Registry
-from scheduler.kube import binding, pod_status
+from scheduler.kube import binding, pod_status, throttling
 from scheduler.kube.events import Event
 from scheduler.kube.requests import Requests
 from scheduler.loop.assembly import Core, Setup
@@ -78,7 +78,7 @@ class Harness:
         may_act: Callable[[], bool] = lambda: True,
         seed: int = 0,
     ) -> None:
-        for room in (binding, pod_status):
+        for room in (binding, pod_status, throttling):
             room.DEFAULT_PACING.rng.seed(seed)
         resources = tuple(watching)
         chosen = tuple(profiles) or (default_profile(*plugins),)

@@ -11,15 +11,12 @@ TestPreemption: basic pod preemption                        test_preemption: roo
 … with unresolvable PreFilter / filter                      what_is_refused_for_good_moves_nobody
 … preserve pods with anti-affinity                          both_that_keep_apart_go
 … mutual pod anti-affinity, one of higher priority          nobody_goes_for_nothing
-TestAsyncPreemption: gated until all calls are done         unit/loop/test_evictions:
-                                                            the_pod_waits_outside_until_its_victims…
-… one victim                                                unit/loop/test_evictions:
-                                                            the_last_end_may_be_heard_before…
+TestAsyncPreemption: gated until all calls are done         the_gate_is_closed_until_all_are_told
+… one victim                                                the_gate_is_closed_until_the_only_one…
 … lower pod cannot take the place                           test_preemption: the_place_is_kept…
 … higher pod picks the same victims                         the_highest_takes_the_same_victims
 … two preempt at once, on one node                          two_share_a_node_and_not_its_victims
-… victim in Bind                                            unit/loop/test_evictions:
-                                                            a_pod_whose_binding_is_posted_is…
+… victim in Bind, deleted / terminating                     a_victim_in_bind_makes_room (2)
 … victim's Reserve holds state                              a_victim_with_something_reserved…
 … mid waits on a node that high takes                       who_loses_its_place_finds_another
 TestPreemptionRespectsWaitingPod                            who_waits_is_not_deleted[permit]
@@ -43,9 +40,12 @@ TestPodGroupPreemption                                      (pods of groups are 
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
 from hack.api import ApiError
+from tests.integration.proxy import Rule
 from tests.integration.ranks import (
     budget,
     condition,
@@ -190,6 +190,97 @@ def test_nobody_goes_for_nothing(world, kubelet):
 
 
 # TestAsyncPreemption.
+
+
+def hold(proxy, method, path):
+    """Keep requests from the API server until the event that is returned is set."""
+    return proxy.add(Rule(method, path, hold=threading.Event()))
+
+
+def attempts(scheduler):
+    return sum(
+        scheduler.metric("scheduler_schedule_attempts_total", result=result)
+        for result in ("scheduled", "unschedulable", "error")
+    )
+
+
+def gated(scheduler):
+    return scheduler.metric("scheduler_pending_pods", queue="gated")
+
+
+def stir(world, *names):
+    """Let things happen that wake a pod for which there is no room."""
+    for name in names:
+        world.delete_pod(name)
+        world.settle()
+
+
+def test_the_gate_is_closed_until_all_are_told(world, kubelet, proxy, proxied):
+    """What could help happens meanwhile, and one of the victims goes: the pod is not tried."""
+    world.nodes("a", cpu="4")
+    world.nodes("b", cpu="1")
+    small = filler(world, "high", "b")
+    victims = [filler(world, "low", "a", cpu="2") for _ in range(2)]
+    held = hold(proxy, "DELETE", "/pods/")
+    high = pod(world, "high", cpu="4", scheduler="proxied")
+    until(lambda: held.met, "the first deletion is under way")
+    before = attempts(proxied)
+
+    (first,) = [each for each in victims if condition(world, each, "DisruptionTarget")]
+    stir(world, small, first)
+    assert (gated(proxied), attempts(proxied)) == (1, before)
+    assert nominated(world, high) == "a"
+    (last,) = set(victims) - {first}
+    assert stays(world, last)
+
+    held.hold.set()
+    running(world, high, "a")
+    expect_gone(world, *victims)
+    assert proxied.metric("scheduler_preemption_attempts_total") == 1
+
+
+def test_the_gate_is_closed_until_the_only_one_is_told(world, kubelet, proxy, proxied):
+    world.nodes("a", cpu="4")
+    world.nodes("b", cpu="1")
+    small = filler(world, "high", "b")
+    victim = filler(world, "low", "a", cpu="4")
+    held = hold(proxy, "DELETE", f"/pods/{victim}")
+    high = pod(world, "high", cpu="4", scheduler="proxied")
+    until(lambda: held.met, "the deletion is under way")
+    before = attempts(proxied)
+
+    stir(world, small)
+    assert (gated(proxied), attempts(proxied)) == (1, before)
+    assert stays(world, victim)
+
+    held.hold.set()
+    running(world, high, "a")
+    expect_gone(world, victim)
+    assert proxied.metric("scheduler_preemption_attempts_total") == 1
+
+
+@pytest.mark.parametrize("finalizers", [[], ["example.com/keep"]], ids=["deleted", "terminating"])
+def test_a_victim_in_bind_makes_room(world, kubelet, proxy, proxied, finalizers):
+    """Its binding is on the wire, and it is not on the node yet: it is gone once it has to go."""
+    world.nodes("a", cpu="2")
+    held = hold(proxy, "POST", "/binding")
+    low = pod(world, "low", cpu="2", grace=1000, scheduler="proxied")
+    world.change_pod(low, {"metadata": {"finalizers": finalizers}})
+    until(lambda: held.met, "its binding is under way")
+    proxy.add(Rule("POST", "/binding"))
+    high = pod(world, "high", cpu="2", scheduler="proxied")
+
+    running(world, high, "a")
+    if finalizers:
+        assert not stays(world, low)
+    else:
+        expect_gone(world, low)
+    held.hold.set()
+    until(lambda: proxy.count("POST", f"/pods/{low}/binding"), "the binding came too late")
+    assert proxy.bindings() == {high: 1}
+    if finalizers:
+        world.change_pod(low, {"metadata": {"finalizers": None}})
+    expect_gone(world, low)
 
 
 def test_the_highest_takes_the_same_victims(world, kubelet):

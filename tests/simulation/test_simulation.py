@@ -185,9 +185,10 @@ def test_finds_a_nomination_that_is_kept_by_a_pod_on_its_way_to_a_node(monkeypat
 
 
 def test_finds_victims_that_are_not_less_important(monkeypatch):
-    monkeypatch.setattr(
-        default_preemption, "_lower", lambda nodes, row, _: list(nodes.pods_on(row))
-    )
+    def everybody(nodes, rows, pod, among):
+        return [list(nodes.pods_on(row)) for row in rows.tolist()]
+
+    monkeypatch.setattr(default_preemption, "_lower", everybody)
 
     assert re.search("has to go for .*, which is no more important", _caught())
 

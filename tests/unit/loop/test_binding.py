@@ -261,7 +261,8 @@ PATCH = Patch(CLAIM, {"spec": {"node": "a"}}, undo={"spec": {"node": None}})
 
 
 def with_claim(cluster):
-    cluster.api.documents[CLAIM] = {"metadata": {"name": "data"}, "spec": {}}
+    metadata = {"name": "data", "resourceVersion": "1"}
+    cluster.api.documents[CLAIM] = {"metadata": metadata, "spec": {}}
 
 
 @in_virtual_time
@@ -269,12 +270,74 @@ async def test_pre_bind_patches_and_annotations():
     clerk = Clerk(effects=[PATCH, PostBinding({"example.com/rank": "7"})])
     async with Harness(clerk) as cluster:
         with_claim(cluster)
-        cluster.api.documents[CLAIM]["metadata"]["resourceVersion"] = "1"
         cluster.create(make_node("a"), pod := make_pod())
         await cluster.settle()
 
         assert cluster.api.documents[CLAIM]["spec"] == {"node": "a"}
         assert cluster.document(pod)["metadata"]["annotations"] == {"example.com/rank": "7"}
+
+
+@in_virtual_time
+async def test_a_patch_that_is_put_off_is_no_failed_attempt():
+    """However often the API server says "later"; what comes after the patch waits as well."""
+    async with Harness(Clerk(effects=[PATCH, PostBinding({"rank": "7"})])) as cluster:
+        with_claim(cluster)
+        later = Refuse(Throttled("slow down", retry_after_seconds=2))
+        cluster.api.plan("PATCH", "/data$", *[later] * 5)
+        cluster.create(make_node("a"), pod := make_pod())
+        await cluster.settle(9.9)
+        assert cluster.node_of(pod) == ""
+
+        await cluster.settle(2)
+
+        assert cluster.api.documents[CLAIM]["spec"] == {"node": "a"}
+        assert cluster.node_of(pod) == "a"
+        assert cluster.attempts("error") == 0
+        assert len(cluster.api.asked("PATCH", "/data$")) == 6
+
+
+@in_virtual_time
+async def test_a_patch_that_is_put_off_for_too_long_is_given_up():
+    async with Harness(Clerk(effects=[PATCH])) as cluster:
+        with_claim(cluster)
+        later = Refuse(Throttled("slow down", retry_after_seconds=40))
+        cluster.api.plan("PATCH", "/data$", later, later, later)
+        cluster.create(make_node("a"), pod := make_pod())
+        await cluster.settle(50)
+
+        assert cluster.condition(pod) == ("False", "SchedulerError", "slow down")
+        assert cluster.attempts("error") == 1
+        assert cluster.node_of(pod) == ""
+
+
+@in_virtual_time
+async def test_a_patch_that_is_put_off_is_not_made_for_a_pod_that_is_gone():
+    async with Harness(Clerk(effects=[PATCH])) as cluster:
+        with_claim(cluster)
+        cluster.api.plan("PATCH", "/data$", Refuse(Throttled("slow down", retry_after_seconds=5)))
+        cluster.create(make_node("a"), pod := make_pod())
+        await cluster.settle(1)
+        cluster.api.remove(pod_path(pod))
+        await cluster.settle(10)
+
+        assert len(cluster.api.asked("PATCH", "/data$")) == 1
+        assert cluster.api.documents[CLAIM]["spec"] == {}
+
+
+@in_virtual_time
+async def test_what_is_changed_back_is_put_off_as_well():
+    async with Harness(Clerk(effects=[PATCH])) as cluster:
+        with_claim(cluster)
+        later = Refuse(Throttled("slow down", retry_after_seconds=3))
+        cluster.api.plan("PATCH", "/data$", Delay(0), later, later)
+        cluster.api.plan("POST", BINDING, Refuse(Forbidden("no", status=403)))
+        cluster.create(make_node("a"), make_pod())
+        await cluster.settle(5.9)
+        assert cluster.api.documents[CLAIM]["spec"] == {"node": "a"}
+
+        await cluster.settle(1)
+
+        assert cluster.api.documents[CLAIM]["spec"] == {}
 
 
 @pytest.mark.parametrize("fault", [Refuse(Forbidden("no", status=403)), Lose(executed=False), None])
@@ -285,7 +348,6 @@ async def test_what_pre_bind_changed_is_changed_back_when_the_pod_is_not_bound(f
     clerk = Clerk(effects=[PATCH] if fault else [PATCH, late])
     async with Harness(clerk) as cluster:
         with_claim(cluster)
-        cluster.api.documents[CLAIM]["metadata"]["resourceVersion"] = "1"
         cluster.create(make_node("a"), pod := make_pod())
         if isinstance(fault, Lose):
             await cluster.settle(0)

@@ -325,6 +325,28 @@ async def test_all_victims_but_one_are_told_at_once():
 
 
 @in_virtual_time
+async def test_who_was_first_gets_its_room_first():
+    """Of many preemptions the earliest end while the latest have not begun."""
+    async with Harness() as cluster:
+        names = [f"n{i}" for i in range(60)]
+        for name in names:
+            full_node(cluster, low(f"x-{name}", node=name), low(f"y-{name}", node=name), name=name)
+        await cluster.settle()
+        cluster.api.plan("DELETE", "/pods/", *[Delay(1)] * 120)
+        pods = [high(f"high-{i}") for i in range(60)]
+        for pod in pods:
+            cluster.create(pod)
+            await cluster.settle(0)
+        await cluster.settle(4.5)
+
+        bound = [bool(cluster.node_of(pod)) for pod in pods]
+        assert 30 <= sum(bound) <= 36
+        assert sorted(bound, reverse=True) == bound
+        await cluster.settle(10)
+        assert all(cluster.node_of(pod) for pod in pods)
+
+
+@in_virtual_time
 async def test_the_end_of_the_last_victim_cuts_the_backoff_short():
     """The pod's backoff is an hour, and others keep the scheduler busy."""
     settings = QueueSettings(initial_backoff_seconds=3600, maximum_backoff_seconds=3600)

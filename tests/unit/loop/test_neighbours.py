@@ -3,6 +3,7 @@
 The real loop around a simulated API server; the other side is played by the test.
 """
 
+import copy
 import datetime as dt
 
 import pytest
@@ -376,6 +377,32 @@ async def test_another_node_is_tried_after_a_pause():
 
         assert cluster.node_of(pod) == {"a": "b", "b": "a"}[first]
         assert metric(cluster, "py_scheduler_preemptions_undone_total") == 1
+
+
+@in_virtual_time
+async def test_a_process_that_takes_over_learns_anew_what_was_undone():
+    """No object tells of it: room is made once more where others take it, and then no more."""
+    api = SimulatedApi()
+    async with Harness(api=api) as cluster:
+        victims = await full(cluster, "a")
+        cluster.create(pod := replica("high-1", 2, owner="high", priority=9))
+        await cluster.settle()
+        swap(cluster, victims["a"], again := theirs("low-again", 2, node="a", **GRACE))
+        await cluster.settle(5)
+        assert pod_path(again) in api.documents
+
+    async with Harness(api=SimulatedApi()) as cluster:
+        for document in api.documents.values():
+            resource = Resource.POD if "containers" in document["spec"] else Resource.NODE
+            cluster.api.create(copy.deepcopy(document), resource)
+        await cluster.settle(1)
+        assert "deletionTimestamp" in cluster.api.documents[pod_path(again)]["metadata"]
+        swap(cluster, again, third := theirs("low-third", 2, node="a", **GRACE))
+        await cluster.settle(50)
+
+        assert metric(cluster, "py_scheduler_preemptions_undone_total") == 1
+        assert pod_path(third) in cluster.api.documents
+        assert cluster.node_of(pod) == ""
 
 
 class Rival(SimulatedApi):

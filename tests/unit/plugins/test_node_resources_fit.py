@@ -309,6 +309,27 @@ def test_a_node_with_more_requested_than_int64_holds_is_full(kind, expected, row
     assert set(codes(NodeResourcesFit(), pod(amounts(memory=1)), NodeTable(columns))) == {OK}
 
 
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [(LEAST, [75, 75, 74, 75]), (MOST, [25, 25, 25, 25]), (SHAPED, [75, 75, 75, 75])],
+)
+def test_no_amount_is_too_large_to_be_scored(kind, expected):
+    """A quarter is requested of each; a hundred times as much is beyond int64 from 92 PB on."""
+    allocatable = [4000, 400 * 10**15, 2**60 + 1, 2**62 - 4]
+    shape = ((0, 10), (100, 0)) if kind == SHAPED else ()
+    nodes = [
+        make_node(f"n{i}", allocatable={"memory": str(each), "pods": "9"})
+        for i, each in enumerate(allocatable)
+    ]
+    used = [
+        make_pod(f"p{i}", node=f"n{i}", requests={"memory": str(-(-each // 4) - 1)})
+        for i, each in enumerate(allocatable)
+    ]
+
+    plugin = strategy(kind, (("memory", 1),), shape)
+    assert scores(plugin, pod(amounts(memory=1)), table_of(nodes, used)) == expected
+
+
 @pytest.mark.parametrize(("kind", "expected"), [(MOST, [67, 45]), (LEAST, [32, 55])])
 def test_a_sidecar_counts_in_scores(kind, expected):
     main = [container(amounts(1000, 2000))]

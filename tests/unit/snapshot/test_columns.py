@@ -302,6 +302,7 @@ QUESTIONS = {
     "named": lambda view: view.named(["n1"]),
     "node": lambda view: view.node(0),
     "pods_on": lambda view: view.pods_on(0),
+    "evictable": lambda view: view.evictable(np.array([0]), 9),
     "objects": lambda view: view.objects,
     "name_hashes": lambda view: view.name_hashes,
     "unschedulable": lambda view: view.unschedulable,

@@ -156,6 +156,19 @@ def test_changes_travel_with_their_rows():
     assert turned.named(["n0", "n3", "nowhere"]).tolist() == [True, False, True]
 
 
+def test_there_may_be_more_steps_than_calls_within_calls():
+    """A dry run takes a step for each pod that it gives back, and a node may hold thousands."""
+    pods = [make_pod(f"p{i}") for i in range(1500)]
+    view = NodeTable(build([make_node("n")], [pods])).each(removing={0: pods})
+
+    for pod in pods:
+        view = view.each(adding={0: [pod]})
+
+    assert view.pod_count.tolist() == [1500]
+    assert view.terms_about(COMER, next(iter(Bond))) == []
+    assert len(view.pods_on(0)) == 1500
+
+
 def test_a_pod_may_be_replaced_by_a_newer_self():
     old = make_pod("p", node="n", requests="4 cpu")
     new = make_pod("p", node="n", requests="1 cpu")

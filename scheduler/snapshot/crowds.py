@@ -1,0 +1,88 @@
+"""Crowds: pods of one node that would go together, and what they add up to.
+
+Who looks for room asks of a thousand nodes who could go from there, and asks again for the next
+pod, while hardly a node has changed. So both are kept, until a pod comes to the node or goes.
+"""
+
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from operator import attrgetter
+from typing import Final
+
+from scheduler.model.pod import Pod
+from scheduler.snapshot.tally import COUNT_MAXIMUM
+
+_TOTALS_KEPT: Final = 32
+_KINDS_KEPT: Final = 8
+_importance = attrgetter("importance")
+
+_Kind = tuple[int, frozenset[str] | None]
+"""A priority, and the names of schedulers; None for all of them."""
+
+
+class Crowd(tuple[Pod, ...]):  # noqa: SLOT001 - a tuple has no room for slots
+    """Some pods of one node, the most important first; it remembers what they add up to."""
+
+    totals: dict[Hashable, int]
+
+    def total(self, key: Hashable, worth: Callable[[Pod], int]) -> int:
+        """Add up what each pod is *worth*, which must depend on *key* and the pod alone.
+
+        No sum is larger than COUNT_MAXIMUM.
+        """
+        total = self.totals.get(key)
+        if total is None:
+            if len(self.totals) >= _TOTALS_KEPT:
+                self.totals.clear()
+            total = self.totals[key] = min(sum(map(worth, self)), COUNT_MAXIMUM)
+        return total
+
+
+class Crowds:
+    """The crowds that were asked for, by row.
+
+    Args:
+        pods: The pods on each row, kept up to date by the owner of the rows.
+    """
+
+    def __init__(self, pods: Sequence[Mapping[str, Pod]]) -> None:
+        self._pods = pods
+        self._known: dict[int, dict[_Kind, Crowd]] = {}
+
+    def evictable(self, row: int, priority: int, among: frozenset[str] | None) -> Crowd:
+        """Return the pods on *row* that `evictable` says."""
+        known = self._known.get(row)
+        if known is None:
+            known = self._known[row] = {}
+        crowd = known.get((priority, among))
+        if crowd is None:
+            if len(known) >= _KINDS_KEPT:
+                known.clear()
+            crowd = evictable(self._pods[row].values(), priority, among)
+            known[priority, among] = crowd
+        return crowd
+
+    def forget(self, row: int) -> None:
+        """Note that other pods are on *row* now."""
+        self._known.pop(row, None)
+
+
+def evictable(pods: Iterable[Pod], priority: int, among: Collection[str] | None) -> Crowd:
+    """Return those of *pods* that may have to go for one of *priority*, most important first.
+
+    They are less important, no kubelet made them by itself, and they belong to one of the
+    schedulers *among* which victims are, unless that is None.
+    """
+    crowd = Crowd(
+        sorted(
+            (
+                pod
+                for pod in pods
+                if pod.priority < priority
+                and (among is None or pod.spec.scheduler_name in among)
+                and not pod.made_by_kubelet
+            ),
+            key=_importance,
+        )
+    )
+    crowd.totals = {}
+    return crowd
