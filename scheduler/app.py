@@ -154,7 +154,6 @@ class _Run:
         self._client = client
         self._limiter = limiter
         self._stop = asyncio.Event()
-        self._lost = False
         self._compare_now = asyncio.Event()
         self._certificate: ServingCertificate | None = None
         self._keeper = self._lease_keeper()
@@ -180,7 +179,7 @@ class _Run:
         self._read_gauges()
 
     async def to_the_end(self) -> int:
-        """Run until a signal or the loss of the lease, and return the exit code."""
+        """Run until a signal, and return the exit code; a lost lease ends the process at once."""
         self._listen_to_signals()
         self._core.care.timer.install()
         runner = await self._serve()
@@ -208,19 +207,18 @@ class _Run:
                 (delivering, reflecting, looping, stopping, *beside),
                 return_when=asyncio.FIRST_COMPLETED,
             )
-            if not self._lost:
-                self._core.loop.stop()
-                await looping
-                await self._core.status.close(_EVENT_SECONDS_AT_THE_END)
-                await self._recorder.close(_EVENT_SECONDS_AT_THE_END)
-                await self._release()
+            self._core.loop.stop()
+            await looping
+            await self._core.status.close(_EVENT_SECONDS_AT_THE_END)
+            await self._recorder.close(_EVENT_SECONDS_AT_THE_END)
+            await self._release()
         finally:
             await _cancel(delivering, reflecting, looping, stopping, following, *beside)
             await self._reloader.close()
             if runner is not None:
                 await runner.cleanup()
-        log.info(event_names.SCHEDULER_STOPPED, lease_lost=self._lost)
-        return LOST_LEASE_EXIT_CODE if self._lost else 0
+        log.info(event_names.SCHEDULER_STOPPED)
+        return 0
 
     async def _feel_for_stalls(self) -> None:
         """Measure how late the event loop gets round to a task that is due."""

@@ -16,14 +16,12 @@ from urllib.parse import urlencode
 
 import aiohttp
 import msgspec
-from aiohttp.connector import Connection
 from yarl import URL
 
 from scheduler.errors import (
     ApiError,
     ConfigurationError,
     Conflict,
-    Fenced,
     Forbidden,
     Gone,
     NotFound,
@@ -34,6 +32,7 @@ from scheduler.errors import (
 )
 from scheduler.kube.access import Access
 from scheduler.kube.credentials import Credentials
+from scheduler.kube.fence import Fence
 from scheduler.kube.rate_limit import RateLimiter
 
 JSON: Final = "application/json"
@@ -98,30 +97,6 @@ class _Status(msgspec.Struct):
 _decode_status = msgspec.json.Decoder(_Status).decode
 
 
-def _always() -> bool:
-    return True
-
-
-class _Fence:
-    """Holds writes back in the last moment, where this process may not write any more."""
-
-    def __init__(self) -> None:
-        self.may_write: Callable[[], bool] = _always
-
-    def request_class(self) -> type[aiohttp.ClientRequest]:
-        """Return requests that ask before they are sent: aiohttp has the connection by then."""
-        fence = self
-
-        class Request(aiohttp.ClientRequest):
-            async def send(self, conn: Connection) -> aiohttp.ClientResponse:
-                if self.method != "GET" and not fence.may_write():
-                    target = f"{self.method} {self.url.raw_path_qs}"
-                    raise Fenced(f"{target}: not sent, since this process leads no more")
-                return await super().send(conn)
-
-        return Request
-
-
 class ApiClient:
     """Pooled HTTP/1.1 connections towards the API server: one pool for requests, one for watches.
 
@@ -151,7 +126,7 @@ class ApiClient:
         self._connections = connections
         # Who waits for one of them waits here: its time counts from when it gets one.
         self._places = asyncio.Semaphore(connections)
-        self._fence = _Fence()
+        self._fence = Fence()
         # Compression saves network that a scheduler has and costs CPU that it has not.
         self._headers = {"User-Agent": user_agent, "Accept": JSON, "Accept-Encoding": "identity"}
         self._requests: aiohttp.ClientSession

@@ -1,7 +1,7 @@
 """Asks extenders over HTTP: one POST a question, no repetition, failures as values."""
 
 import ssl
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from types import TracebackType
@@ -10,8 +10,12 @@ from typing import Self
 import aiohttp
 
 from scheduler.config.document import Extender, TlsConfig
-from scheduler.errors import ConfigurationError
+from scheduler.errors import ConfigurationError, Fenced
 from scheduler.framework.extending import Answer, Answered, Ask, Unanswered
+from scheduler.kube.fence import Fence
+
+Asker = Callable[[Ask], Awaitable[Answer]]
+"""Puts a question to an extender and returns what came back, or why nothing did."""
 
 
 class ExtenderClient:
@@ -26,10 +30,13 @@ class ExtenderClient:
             id(extender): _context(extender, f"extenders[{index}].tlsConfig")
             for index, extender in enumerate(extenders)
         }
+        self._fence = Fence()
         self._session: aiohttp.ClientSession
 
     async def __aenter__(self) -> Self:
-        self._session = aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar())
+        self._session = aiohttp.ClientSession(
+            cookie_jar=aiohttp.DummyCookieJar(), request_class=self._fence.request_class()
+        )
         return self
 
     async def __aexit__(
@@ -39,6 +46,11 @@ class ExtenderClient:
         trace: TracebackType | None,
     ) -> None:
         await self._session.close()
+
+    def asked_only_while(self, may_act: Callable[[], bool]) -> Asker:
+        """Return how to ask the extenders, who may bind in our place: only while *may_act*."""
+        self._fence.may_write = may_act
+        return self.ask
 
     async def ask(self, ask: Ask) -> Answer:
         """Put one question to one extender."""
@@ -55,6 +67,8 @@ class ExtenderClient:
                 timeout=aiohttp.ClientTimeout(total=extender.http_timeout_seconds),
             ) as response:
                 body = await response.read()
+        except Fenced as problem:
+            return Unanswered(str(problem))
         except (aiohttp.ClientError, OSError) as problem:
             return Unanswered(f'extender "{url}" gave no answer: {_cause(problem)}')
         if response.status != 200:

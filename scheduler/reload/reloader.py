@@ -14,7 +14,7 @@ from scheduler.kube.extender_client import ExtenderClient
 from scheduler.kube.own_access import granted
 from scheduler.kube.requests import Requests
 from scheduler.loop.assembly import Adopted, Core, Setup
-from scheduler.loop.extending import Extending, asked_only_while
+from scheduler.loop.extending import Extending
 from scheduler.loop.watches import Watches
 from scheduler.queue.scheduling_queue import QueueSettings
 from scheduler.reload.plan import Plan, Source, further_permissions, plan, refusal
@@ -149,8 +149,6 @@ def setup_of(
             settings.pod_seconds_unschedulable_maximum,
             settings.foreign_nomination_seconds,
         ),
-        Extending(
-            tuple(in_turn(configuration.extenders)), asked_only_while(may_act, extenders.ask)
-        ),
+        Extending(tuple(in_turn(configuration.extenders)), extenders.asked_only_while(may_act)),
         frozenset(each.resource for each in planned.watched),
     )

@@ -50,7 +50,8 @@ def test_second_run_takes_up_what_the_first_left(control_plane, world, number):
             first.process.signal(number)
             late = world.pods(2, cpu="0", scheduler="relay")
             assert first.process.wait(30) == 0
-        assert first.expect_line("scheduler.stopped")["lease_lost"] is False
+        assert first.expect_line("scheduler.stopped")
+        assert not first.lines("lease.lost")
         # What was posted has been heard of, and told.
         assert bound_by(first) == bound_on_the_server(world)
         assert 0 < len(bound_by(first)) <= 62

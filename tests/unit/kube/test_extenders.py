@@ -26,6 +26,8 @@ from scheduler.framework.registry import Registry
 from scheduler.kube.decode import Decoder
 from scheduler.kube.extender_client import ExtenderClient
 from scheduler.kube.watched import NODES, PODS
+from scheduler.observe.certificate import self_signed
+from scheduler.observe.health import serve
 from scheduler.plugins import IN_TREE
 from scheduler.testing.builders import make_node, make_pod
 
@@ -423,3 +425,31 @@ async def test_an_extender_that_is_not_interested_or_not_meant_is_not_asked(serv
 
     assert decision.node == "a"
     assert not service.asked
+
+
+async def test_nobody_is_asked_by_who_leads_no_more(service):
+    """An extender may bind in our place. The lease is lost while the connection is opened."""
+    leads = True
+    service.answers["bind"] = {}
+    serving = self_signed()
+
+    def lose(*_):
+        nonlocal leads
+        leads = False
+
+    serving.sni_callback = lose
+    application = web.Application()
+    application.router.add_post("/base/{verb}", service.handle)
+    runner = await serve(application, "127.0.0.1", 0, serving)
+    url = f"https://127.0.0.1:{runner.addresses[0][1]}/base"
+    extender = Extender(url_prefix=url, bind_verb="bind", enable_https=True)
+    async with ExtenderClient([extender]) as client:
+        ask = client.asked_only_while(lambda: leads)
+        question = bind_question(extender, make_pod("a"), "n")
+        assert "leads no more" in read_bind(question, await ask(question))
+        assert not leads
+        leads, serving.sni_callback = True, None
+        assert read_bind(question, await ask(question)) == ""
+    await runner.cleanup()
+
+    assert [verb for verb, _ in service.asked] == ["bind"]
