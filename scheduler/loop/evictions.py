@@ -46,14 +46,15 @@ from scheduler.loop.inbox import Inbox
 from scheduler.loop.made_room import MadeRoom
 from scheduler.loop.status_writer import StatusWriter
 from scheduler.loop.telemetry import Telemetry
+from scheduler.loop.turns import Turns
 from scheduler.model.pod import Pod
 from scheduler.queue.place import Place
 from scheduler.queue.scheduling_queue import SchedulingQueue
 
 WAITING: Final = "waiting for the preemption for this pod to be finished"
-_PREEMPTIONS_AT_ONCE: Final = 16
-"""The others wait, the earliest first: told a little at a time, all would wait for the last."""
-_EVICTIONS_AT_ONCE: Final = 16
+_PREEMPTIONS_AT_ONCE: Final = 32
+"""The others wait, the most important first: were all begun, each would wait for the last."""
+_EVICTIONS_AT_ONCE: Final = 64
 _PAUSE_SECONDS: Final = 1.0
 """Where evicting is not permitted at all, nobody must try it all the time."""
 
@@ -159,7 +160,7 @@ class Evictions:
         self._running: dict[str, _Preemption] = {}
         self._victims: dict[str, _Victim] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        self._places = asyncio.Semaphore(_PREEMPTIONS_AT_ONCE)
+        self._places = Turns(_PREEMPTIONS_AT_ONCE)
         self._turns = asyncio.Semaphore(_EVICTIONS_AT_ONCE)
 
     @property
@@ -326,7 +327,7 @@ class Evictions:
         # Were we killed in between, nobody would know for whom the victims had to go.
         await self._status.written(preemption.pod.uid)
         *others, last = victims
-        async with self._places:
+        async with self._places.take(preemption.pod.priority):
             await asyncio.gather(*(self._evict(preemption, victim) for victim in others))
             if preemption.wanted and not preemption.problems:
                 preemption.state, preemption.last = State.LAST, last

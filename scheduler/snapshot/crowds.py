@@ -15,6 +15,9 @@ _TOTALS_KEPT: Final = 32
 _KINDS_KEPT: Final = 8
 _importance = attrgetter("importance")
 
+Worths = Callable[[Sequence[Pod]], list[int]]
+"""What each of some pods counts."""
+
 _Kind = tuple[int, frozenset[str] | None]
 """A priority, and the names of schedulers; None for all of them."""
 
@@ -24,8 +27,8 @@ class Crowd(tuple[Pod, ...]):  # noqa: SLOT001 - a tuple has no room for slots
 
     totals: dict[Hashable, int]
 
-    def total(self, key: Hashable, worth: Callable[[Pod], int]) -> int:
-        """Add up what each pod is *worth*, which must depend on *key* and the pod alone.
+    def total(self, key: Hashable, worths: Worths) -> int:
+        """Add up the *worths* of the pods, which must depend on *key* and each pod alone.
 
         No sum is larger than COUNT_MAXIMUM.
         """
@@ -33,7 +36,7 @@ class Crowd(tuple[Pod, ...]):  # noqa: SLOT001 - a tuple has no room for slots
         if total is None:
             if len(self.totals) >= _TOTALS_KEPT:
                 self.totals.clear()
-            total = self.totals[key] = min(sum(map(worth, self)), COUNT_MAXIMUM)
+            total = self.totals[key] = min(sum(worths(self)), COUNT_MAXIMUM)
         return total
 
 

@@ -15,7 +15,7 @@ from scheduler.model.resources import PODS
 from scheduler.model.selectors import IN, Requirement
 from scheduler.model.taints import DO_NOT_SCHEDULE, Taint, Toleration, first_untolerated
 from scheduler.snapshot.columns import ClusterColumns
-from scheduler.snapshot.crowds import evictable
+from scheduler.snapshot.crowds import Worths, evictable
 from scheduler.snapshot.disks import DiskUse, disks_of
 from scheduler.snapshot.domains import (
     NO_DOMAIN,
@@ -262,14 +262,16 @@ class NodeTable:
     @property
     def pod_count(self) -> Int64s:
         """How many pods are on the node."""
-        return self._changed(self._tally(self._columns.pod_counts), _PODS, _one)
+        return self._changed(self._tally(self._columns.pod_counts), _PODS, _ones)
 
     def requested(self, resource: str) -> Int64s:
         """What the node's pods request of *resource*; cpu in milli."""
         return self._changed(
             self._tally(self._columns.requested.get(resource)),
             (_REQUESTED, resource),
-            lambda pod: 0 if pod.malformed else pod.placed_requests.get(resource, 0),
+            lambda pods: [
+                0 if pod.malformed else pod.placed_requests.get(resource, 0) for pod in pods
+            ],
         )
 
     def nonzero_requested(self, resource: str) -> Int64s:
@@ -277,7 +279,9 @@ class NodeTable:
         return self._changed(
             self._tally(self._columns.nonzero_requested[resource]),
             (_NONZERO, resource),
-            lambda pod: 0 if pod.malformed else pod.nonzero_requests.get(resource, 0),
+            lambda pods: [
+                0 if pod.malformed else pod.nonzero_requests.get(resource, 0) for pod in pods
+            ],
         )
 
     def port_conflicts(self, wanted: Sequence[HostPort]) -> Mask:
@@ -288,14 +292,16 @@ class NodeTable:
             for tally in self._columns.ports_in_use(port):
                 taken += tally.dense(self._whole)
         key = (_PORTS, *wanted)
-        pods = self._changed(self._gather(taken), key, lambda pod: _conflicts(pod, wanted))
-        return _read_only(pods > 0)
+        conflicts = self._changed(
+            self._gather(taken), key, lambda pods: [_conflicts(pod, wanted) for pod in pods]
+        )
+        return _read_only(conflicts > 0)
 
     def count(self, pods: PodSet) -> Int64s:
         """How many of *pods* are on the node."""
         self._check()
         column = self._tally(self._columns.groups.column(pods, self._whole))
-        return self._changed(column, pods, _worth(pods))
+        return self._changed(column, pods, _worths(pods))
 
     def count_domains(self, key: str, pods: PodSet, included: Mask) -> DomainCounts:
         """Count *pods* by the domains of the label *key*.
@@ -313,7 +319,7 @@ class NodeTable:
         own = self._gather(ids)
         if not self._changes:
             return domains.seen_from(own)
-        delta = np.where(self._gather(slots) > 0, self._changes.sums(pods, _worth(pods)), 0)
+        delta = np.where(self._gather(slots) > 0, self._changes.sums(pods, _worths(pods)), 0)
         return domains.seen_from_worlds(own, delta)
 
     def sum_domains(self, key: str, counted: Iterable[tuple[Counted, int]]) -> DomainSums:
@@ -331,7 +337,7 @@ class NodeTable:
             return DomainSums(here, total)
         delta = np.zeros(len(own), dtype=np.int64)
         for each, weight in parts:
-            delta += weight * self._changes.sums(each, _worth(each))
+            delta += weight * self._changes.sums(each, _worths(each))
         delta[own == NO_DOMAIN] = 0
         return DomainSums(here + delta, total + delta)
 
@@ -352,7 +358,9 @@ class NodeTable:
         """How many volumes of pods, on whatever node, are the claim ``namespace/name``."""
         self._check()
         everywhere = np.full(len(self), self._columns.volumes.users(claim), dtype=np.int64)
-        return self._changed(everywhere, (_CLAIM, claim), lambda pod: _mounts(pod, claim))
+        return self._changed(
+            everywhere, (_CLAIM, claim), lambda pods: [_mounts(pod, claim) for pod in pods]
+        )
 
     def disks_taken(self, wanted: Sequence[DiskUse]) -> Mask:
         """Whether a pod on the node has any of *wanted* in a way that leaves no room for more."""
@@ -515,13 +523,13 @@ class NodeTable:
             mask[row] = answer(row)
         return mask
 
-    def _changed(self, column: Int64s, key: Hashable, worth: Callable[[Pod], int]) -> Int64s:
+    def _changed(self, column: Int64s, key: Hashable, worths: Worths) -> Int64s:
         """Let *column*, of the true cluster, follow the changes: see `Changes.sums`."""
-        return _read_only(column + self._changes.sums(key, worth)) if self._changes else column
+        return _read_only(column + self._changes.sums(key, worths)) if self._changes else column
 
 
-def _one(_: Pod) -> int:
-    return 1
+def _ones(pods: Sequence[Pod]) -> list[int]:
+    return [1] * len(pods)
 
 
 def _conflicts(pod: Pod, wanted: Sequence[HostPort]) -> int:
@@ -535,10 +543,10 @@ def _read_only(column: NDArray[T]) -> NDArray[T]:
     return column
 
 
-def _worth(counted: Counted) -> Callable[[Pod], int]:
-    """Return how often one pod counts; whole templates of pods are told apart once."""
+def _worths(counted: Counted) -> Worths:
+    """Return how often each pod counts; whole templates of pods are told apart once."""
     if isinstance(counted, Term):
-        return lambda pod: pod.affinity_terms.of(counted.bond).count(counted)
+        return lambda pods: [pod.affinity_terms.of(counted.bond).count(counted) for pod in pods]
     known: dict[Hashable, bool] = {}
 
     def holds(pod: Pod) -> bool:
@@ -548,7 +556,7 @@ def _worth(counted: Counted) -> Callable[[Pod], int]:
             answer = known[kind] = counted.holds(pod)
         return answer
 
-    return holds
+    return lambda pods: list(map(holds, pods))
 
 
 def _mounts(pod: Pod, claim: str) -> int:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduler.model.pod import Pod
-from scheduler.snapshot.crowds import Crowd
+from scheduler.snapshot.crowds import Crowd, Worths
 from scheduler.snapshot.tally import COUNT_MAXIMUM
 
 Int64s = NDArray[np.int64]
@@ -58,12 +58,12 @@ class _Step:
             steps.append(steps[-1].before)
         return steps
 
-    def add_to(self, total: Int64s, key: Hashable, worth: Callable[[Pod], int]) -> None:
+    def add_to(self, total: Int64s, key: Hashable, worths: Worths) -> None:
         """Add to *total*, by row, what this step alone changes."""
         if self.adding:
-            total[list(self.adding)] += _totals(self.adding, key, worth)
+            total[list(self.adding)] += _totals(self.adding.values(), key, worths)
         if self.removing:
-            total[list(self.removing)] -= _totals(self.removing, key, worth)
+            total[list(self.removing)] -= _totals(self.removing.values(), key, worths)
 
     def coming(self) -> Iterator[Pod]:
         """Yield the pods that this step adds and that were not removed before."""
@@ -97,18 +97,17 @@ def _fixed(by_row: _PodsByRow) -> dict[int, tuple[Pod, ...]]:
     }
 
 
-def _totals(
-    by_row: Mapping[int, tuple[Pod, ...]], key: Hashable, worth: Callable[[Pod], int]
-) -> Int64s:
-    """Return what the pods of each row add up to, in the order of the mapping."""
-    totals = [
-        worth(pods[0])
-        if len(pods) == 1
-        else pods.total(key, worth)
-        if type(pods) is Crowd
-        else min(sum(map(worth, pods)), COUNT_MAXIMUM)
-        for pods in by_row.values()
-    ]
+def _totals(groups: Collection[tuple[Pod, ...]], key: Hashable, worths: Worths) -> Int64s:
+    """Return what the pods of each group add up to."""
+    if max(map(len, groups)) == 1:
+        totals = worths([pod for (pod,) in groups])
+    else:
+        totals = [
+            pods.total(key, worths)
+            if type(pods) is Crowd
+            else min(sum(worths(pods)), COUNT_MAXIMUM)
+            for pods in groups
+        ]
     return np.array(totals, dtype=np.int64)
 
 
@@ -161,12 +160,12 @@ class Changes:
         """Return what differs in *row*."""
         return self._by_row().get(row)
 
-    def sums(self, key: Hashable, worth: Callable[[Pod], int]) -> Int64s:
+    def sums(self, key: Hashable, worths: Worths) -> Int64s:
         """Add up, by row, what the changes add to a column, less what they remove.
 
         Args:
-            key: Names the column: what *worth* returns must depend on this key and the pod alone.
-            worth: What one pod counts.
+            key: Names the column: what *worths* returns must depend on this key and each pod alone.
+            worths: What each of some pods counts.
         """
         steps = self.last.back_to(lambda step: key in step.sums)
         known = steps[-1].sums.get(key)
@@ -174,7 +173,7 @@ class Changes:
             return known
         total = np.zeros(self._size, dtype=np.int64) if known is None else known.copy()
         for step in steps if known is None else steps[:-1]:
-            step.add_to(total, key, worth)
+            step.add_to(total, key, worths)
         total.flags.writeable = False
         self.last.sums[key] = total
         return total

@@ -108,7 +108,10 @@ def test_no_sum_is_beyond_what_columns_show():
     pods = [make_pod(f"p{i}", requests={"memory": "4E"}) for i in range(3)]
     (crowd,) = NodeTable(columns_of(pods)).evictable(np.array([0]), 9)
 
-    assert crowd.total("memory", lambda pod: pod.requests["memory"]) == COUNT_MAXIMUM
+    assert (
+        crowd.total("memory", lambda pods: [pod.requests["memory"] for pod in pods])
+        == COUNT_MAXIMUM
+    )
 
 
 @pytest.mark.parametrize("asked", [range(100), [9] * 100])
@@ -119,7 +122,7 @@ def test_little_is_remembered_of_many_priorities_and_keys(asked):
     for priority in asked:
         crowd = crowds.evictable(0, priority, None)
         for key in range(100):
-            assert crowd.total(key, lambda _: 1) == len(crowd)
+            assert crowd.total(key, lambda pods: [1] * len(pods)) == len(crowd)
 
     assert len(crowds._known[0]) <= 8
     assert len(crowd.totals) <= 32
