@@ -88,10 +88,17 @@ class Binding:
 
 @dataclass(frozen=True)
 class Takeover:
-    """How long after a leader's end another led, and bound its first pod."""
+    """How long after a leader's end another led, and bound its first pod.
+
+    Args:
+        lease_seconds: From the kill until another led.
+        binding_seconds: From the kill until that one's first binding.
+        renewal_seconds: From the killed leader's last renewal until another led.
+    """
 
     lease_seconds: float
     binding_seconds: float
+    renewal_seconds: float
 
 
 class Replica:
@@ -103,9 +110,7 @@ class Replica:
 
     def lines(self, event: str) -> list[dict[str, Any]]:
         """Return its log lines of that name."""
-        text = self.process.log.read_text(errors="replace")
-        parsed = (json.loads(line) for line in text.splitlines() if line.startswith("{"))
-        return [line for line in parsed if line["event"] == event]
+        return self.process.told(event)
 
     def leads(self) -> bool:
         """Tell whether it has ever led."""
@@ -210,9 +215,16 @@ class Arena:
     def holder(self) -> str:
         """Return who holds the lease; empty for nobody."""
         with contextlib.suppress(Exception):
-            spec = self.plane.request("GET", _LEASE_PATH)["spec"]
-            return str(spec.get("holderIdentity") or "")
+            return str(self._record().get("holderIdentity") or "")
         return ""
+
+    def renewed_at(self) -> float:
+        """Return when the holder last renewed the lease, as it says itself."""
+        return datetime.fromisoformat(self._record()["renewTime"]).timestamp()
+
+    def _record(self) -> dict[str, Any]:
+        found: dict[str, Any] = self.plane.request("GET", _LEASE_PATH)["spec"]
+        return found
 
     # What became of it.
 
@@ -272,11 +284,12 @@ def kills(arena: Arena, count: int, rng: random.Random) -> Iterator[Takeover]:
         time.sleep(arena.times.retry * (1 + rng.random()))
         killed_at = time.time()
         leader.process.kill()
+        renewed_at = arena.renewed_at()
         _until(standby.leads, "the standby leads")
         _until(standby.has_bound, "it binds")
+        led_at = _stamp(standby.lines("lease.acquired")[0])
         yield Takeover(
-            _stamp(standby.lines("lease.acquired")[0]) - killed_at,
-            _first_binding(arena, standby) - killed_at,
+            led_at - killed_at, _first_binding(arena, standby) - killed_at, led_at - renewed_at
         )
         leader, standby = standby, arena.start()
     leader.stop()
@@ -367,6 +380,7 @@ def main() -> None:
             found.append(each)
             print(
                 f"kill {number}: led after {each.lease_seconds:.1f} s, "
+                f"{each.renewal_seconds:.2f} s after the last renewal; "
                 f"first binding after {each.binding_seconds:.1f} s",
                 flush=True,
             )
@@ -389,8 +403,14 @@ def summary(found: list[Takeover], times: Times, pods: int) -> str:
     return (
         f"{len(found)} leaders killed: first binding after {least:.1f}, {middle:.1f}, {most:.1f} s "
         f"(min, median, max), {least / times.lease:.2f}, {middle / times.lease:.2f}, "
-        f"{most / times.lease:.2f} lease durations; {pods} pods, each bound once"
+        f"{most / times.lease:.2f} lease durations; led {_span(found)} s after the last renewal; "
+        f"{pods} pods, each bound once"
     )
+
+
+def _span(found: list[Takeover]) -> str:
+    seconds = [each.renewal_seconds for each in found]
+    return f"{min(seconds):.2f} to {max(seconds):.2f}"
 
 
 if __name__ == "__main__":

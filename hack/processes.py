@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Final
+from typing import IO, TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     import signal
@@ -76,6 +77,15 @@ class Process:
         with contextlib.suppress(FileNotFoundError):
             return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
         return ""
+
+    def told(self, event: str) -> list[dict[str, Any]]:
+        """The lines of its log, each a JSON object, that are named *event*.
+
+        One that is being written just now is not among them.
+        """
+        whole = self.log.read_text(errors="replace").rpartition("\n")[0]
+        lines = [json.loads(line) for line in whole.splitlines() if line.startswith("{")]
+        return [line for line in lines if line.get("event") == event]
 
     def wait_until(
         self, ready: Callable[[], bool], what: str, *, timeout_seconds: float = 60.0

@@ -9,7 +9,7 @@ import ssl
 import sys
 import time
 import uuid
-from collections.abc import Awaitable, Coroutine, Sized
+from collections.abc import Awaitable, Callable, Coroutine, Sized
 from contextlib import AsyncExitStack
 from importlib import import_module
 from pathlib import Path
@@ -54,6 +54,7 @@ _EVENT_SECONDS_AT_THE_END: Final = 3.0
 _REVIEW_QPS: Final = 20.0
 _REVIEW_BURST: Final = 40
 _PULSE_SECONDS: Final = 0.5
+_FOLLOWING_AGAIN_SECONDS: Final = 30.0
 
 
 def run(settings: RunSettings) -> int:
@@ -328,18 +329,26 @@ class _Run:
         return await self._reloader.offer(text, Source.RESOURCE)
 
     async def _follow_resource(self) -> None:
-        """Watch the object that tells the configuration, and write down what came of it."""
-        if self._resource is None:
-            return
+        """Follow the object that tells the configuration; a defect of that must harm no pod."""
+
+        def broke_off(problem: Exception) -> None:
+            self._report.broke_off(Source.RESOURCE, problem, _FOLLOWING_AGAIN_SECONDS)
+
+        resource = self._resource
+        if resource is not None:
+            await ever_anew(lambda: self._follow(resource), broke_off, _FOLLOWING_AGAIN_SECONDS)
+
+    async def _follow(self, resource: ConfigurationResource) -> None:
+        """Watch the object, and write down what came of it."""
         # Late and beside the loop: importing kopf takes half a second, and few need it.
         watching = await asyncio.to_thread(import_module, "scheduler.crds.watching")
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._resource.consider())
-            group.create_task(self._resource.write())
+            group.create_task(resource.consider())
+            group.create_task(resource.write())
             group.create_task(
                 watching.watch(
                     self._settings.config_resource,
-                    self._resource,
+                    resource,
                     self._credentials,
                     self._client,
                     self._listen_to_signals,
@@ -455,6 +464,20 @@ async def until_broken(work: Awaitable[None]) -> None:
     """Do *work* and never return: what breaks beside the loop must not go unseen for days."""
     await work
     await asyncio.Event().wait()
+
+
+async def ever_anew(
+    work: Callable[[], Awaitable[None]],
+    broke_off: Callable[[Exception], None],
+    pause_seconds: float,
+) -> None:
+    """Do *work* until cancelled; whenever it breaks, tell *broke_off*, and begin anew."""
+    while True:
+        try:
+            await work()
+        except Exception as problem:  # noqa: BLE001 - whatever it is, it is told
+            broke_off(problem)
+        await asyncio.sleep(pause_seconds)
 
 
 async def _cancel(*tasks: asyncio.Task[Any]) -> None:

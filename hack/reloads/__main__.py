@@ -5,12 +5,11 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
-import json
 import re
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
@@ -91,11 +90,9 @@ class Replica:
             1
         ]
 
-    def lines(self, event: str) -> list[dict[str, object]]:
+    def lines(self, event: str) -> list[dict[str, Any]]:
         """Return its log lines named *event*."""
-        text = self.process.log.read_text(errors="replace")
-        parsed = (json.loads(line) for line in text.splitlines() if line.startswith("{"))
-        return [line for line in parsed if line.get("event") == event]
+        return self.process.told(event)
 
 
 @contextlib.contextmanager

@@ -89,7 +89,12 @@ class ConfigurationResource:
     # Considering.
 
     async def consider(self) -> None:
-        """Offer every generation, the newest first and only, until cancelled."""
+        """Offer every generation, the newest first and only, until cancelled.
+
+        Begun once more, after something broke, it offers the newest anew.
+        """
+        self._considered = None
+        self._news.set()
         while True:
             await self._news.wait()
             self._news.clear()

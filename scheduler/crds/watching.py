@@ -46,16 +46,23 @@ async def watch(
         credentials: As whom kopf asks.
         requests: Where we ask ourselves whether the resource is there.
         listen_to_signals: Takes the signals of the process back.
+
+    Raises:
+        Exception: What *told* raises, which is a defect of ours. Whatever kopf fails at is logged.
     """
     pause = _PAUSE_SECONDS
     while True:
         await _await_resource(requests)
         started = asyncio.get_running_loop().time()
+        # kopf would log what a handler of ours raises, and go on as if it had heard.
+        broken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         try:
-            await _run_kopf(name, told, credentials, listen_to_signals)
+            await _run_kopf(name, told, credentials, listen_to_signals, broken)
             why = "it ended"
         except Exception as problem:  # noqa: BLE001 - whatever it is, pods go on being scheduled
             why = f"{type(problem).__name__}: {problem}"
+        if broken.done():
+            broken.result()
         lasted = asyncio.get_running_loop().time() - started
         pause = _PAUSE_SECONDS if lasted > _PAUSE_MAXIMUM else min(2 * pause, _PAUSE_MAXIMUM)
         log.warning(event_names.CONFIGURATION_WATCH_FAILED, error=why, again_in_seconds=pause)
@@ -70,7 +77,7 @@ async def _await_resource(requests: Requests) -> None:
             served = msgspec.json.decode(body).get("resources", ())
             if any(each.get("name") == PLURAL for each in served):
                 return
-        except ApiError:
+        except (ApiError, msgspec.DecodeError):
             pass
         await asyncio.sleep(_AWAITING_SECONDS)
 
@@ -80,9 +87,10 @@ async def _run_kopf(
     told: ConfigurationResource,
     credentials: Credentials,
     listen_to_signals: Callable[[], None],
+    broken: "asyncio.Future[None]",
 ) -> None:
     tasks = await kopf.spawn_tasks(
-        registry=_handlers(name, told, credentials),
+        registry=_handlers(name, told, credentials, broken),
         settings=_settings(name),
         clusterwide=True,
         standalone=True,
@@ -91,7 +99,7 @@ async def _run_kopf(
     )
     listen_to_signals()
     try:
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait((*tasks, broken), return_when=asyncio.FIRST_COMPLETED)
     finally:
         for task in tasks:
             task.cancel()
@@ -112,7 +120,10 @@ def _settings(name: str) -> kopf.OperatorSettings:
 
 
 def _handlers(
-    name: str, told: ConfigurationResource, credentials: Credentials
+    name: str,
+    told: ConfigurationResource,
+    credentials: Credentials,
+    broken: "asyncio.Future[None]",
 ) -> kopf.OperatorRegistry:
     """Return the only handlers there are: they hear of the object, and change nothing."""
     registry = kopf.OperatorRegistry()
@@ -130,15 +141,22 @@ def _handlers(
 
     @kopf.on.event(GROUP, VERSION, PLURAL, registry=registry)
     async def hear(type: str | None, body: Mapping[str, Any], **_: Any) -> None:  # noqa: A002 - kopf's
-        metadata = body["metadata"]
-        if metadata["name"] != name:
+        if body["metadata"]["name"] != name:
             return
-        if type == "DELETED":
-            told.tell_gone(metadata["uid"])
-            return
-        told.tell(_seen(body))
+        try:
+            _tell(told, type, body)
+        except Exception as defect:  # noqa: BLE001 - whatever it is, it ends the watch
+            if not broken.done():
+                broken.set_exception(defect)
 
     return registry
+
+
+def _tell(told: ConfigurationResource, type_: str | None, body: Mapping[str, Any]) -> None:
+    if type_ == "DELETED":
+        told.tell_gone(body["metadata"]["uid"])
+    else:
+        told.tell(_seen(body))
 
 
 def _seen(body: Mapping[str, Any]) -> Seen:

@@ -1,12 +1,14 @@
 """The election of a leader by a Lease, as a state machine without I/O.
 
-Theory of operation. ``Election`` is asked what to do *now*, and told how that went; the records are
-client-go's.
+Theory of operation. ``Election`` is asked what to do *now*, and told how that went, and in between
+what a watch tells; the records are client-go's.
 
 =========  ==================================  ==========================================
 state      heard                               becomes, and does next
 =========  ==================================  ==========================================
 standby    held by another, record alive       standby; read again after the retry time
+standby    the record expires before that      standby; write in that moment
+standby    deleted, last record alive          standby; the same two
 standby    absent, released, expired or ours   standby; write
 standby    written                             leading; write again after the retry time
 leading    written                             leading; write again after the retry time
@@ -18,10 +20,12 @@ leading    the renew deadline passed           lost
 lost       anything                            lost
 =========  ==================================  ==========================================
 
-Three rules keep two leaders apart, whatever clocks and networks do:
+Four rules keep two leaders apart, whatever clocks, networks and watches do:
 
-* Another's lease expires by our own clock, counted from when its record was last *seen to change*;
-  the stamps in the record are never compared.
+* Another's lease expires by our own clock, counted from when its record was last *seen to change*,
+  by a read or by a watch; the stamps in the record are never compared. A lease that was deleted
+  expires then as well: its holder does not know yet.
+* What is replaced is the version that was seen: a renewal that nobody told us of is a conflict.
 * We lead until the renew deadline after the *start* of the last renewal that succeeded, by a clock
   that counts while the machine is suspended; nothing is requested later than that.
 * A lost lease stays lost. The process ends, and another one applies anew.
@@ -157,7 +161,8 @@ class Standing(Enum):
 class Election:
     """One candidate's view of one Lease. Times come in; *now* never goes back.
 
-    Ask ``next_action``, carry it out, and tell the outcome by one of the ``note_`` methods.
+    Ask ``next_action``, carry it out, and tell the outcome by one of the ``note_`` methods. A
+    ``Wait`` is cut short by what a watch tells: ``note_told``, and ask again.
     """
 
     def __init__(self, settings: LeaseSettings, *, rng: random.Random) -> None:
@@ -166,9 +171,10 @@ class Election:
         self.why_lost = ""
         self._rng = rng
         self._lease: Lease | None = None
-        self._record_changed_at = NEVER
+        self._alive_until = NEVER
         self._writes_next = False
         self._not_before = NEVER
+        self._unwelcome_until = NEVER
         self._asked_at = NEVER
         self._renewed_at = NEVER
         self._conflicts = 0
@@ -185,38 +191,54 @@ class Election:
         """Who was last seen to hold the lease; empty for nobody."""
         return (self._lease.spec.holder_identity or "") if self._lease else ""
 
+    @property
+    def version(self) -> str:
+        """The version in which the Lease was seen last; empty where none was."""
+        return _version_of(self._lease) if self._lease else ""
+
     def next_action(self, now: float, wall: datetime) -> Action:
         """Return what to do at *now*; *wall* is the time to write into the record."""
         if self.standing is Standing.LEADING and now >= self.leading_until:
             self._lose("the renew deadline passed")
         if self.standing is Standing.LOST:
             return Resign(self.why_lost)
-        if now < self._not_before:
-            return Wait(self._not_before - now)
+        due = max(self._not_before, self._unwelcome_until)
+        if now < due:
+            return Wait(due - now)
         self._asked_at = now
         return self._write(wall) if self._writes_next else Read(self._patience())
 
     def note_read(self, lease: Lease, now: float) -> None:
         """Hear that the Lease was read."""
         if self._lease is None or self._lease.spec != lease.spec:
-            self._record_changed_at = now
+            self._alive_until = now + self._seconds_of(lease)
         self._lease = lease
         if self.standing is Standing.LEADING and self.holder != self.settings.identity:
             self._lose(f"held by {self.holder or 'nobody'}")
-        elif self._may_take(now):
-            self._writes_next = True
         else:
-            self._retry(now)
+            self._consider(now)
 
-    def note_absent(self) -> None:
+    def note_absent(self, now: float) -> None:
         """Hear that there is no Lease."""
         self._lease = None
-        self._writes_next = True
+        self._consider(now)
+
+    def note_told(self, lease: Lease | None, now: float) -> None:
+        """Hear from a watch how the Lease is now, None if it was deleted; no use to a leader."""
+        if self.standing is not Standing.STANDBY:
+            return
+        if lease is not None and _is_older(_version_of(lease), self.version):
+            return  # the watch lags behind a read; taken for news, it would prolong a dead lease
+        self._not_before = now
+        if lease is None:
+            self.note_absent(now)
+        else:
+            self.note_read(lease, now)
 
     def note_written(self, lease: Lease, now: float) -> None:
         """Hear that what was asked for last was written, and how the server holds it."""
         self._lease = lease
-        self._record_changed_at = now
+        self._alive_until = NEVER
         self._conflicts = 0
         deadline = self._asked_at + self.settings.renew_deadline_seconds
         if self.standing is Standing.LEADING and now >= self.leading_until:
@@ -237,7 +259,7 @@ class Election:
             return  # somebody wrote in between, perhaps ourselves in a lost answer: look at once
         self._retry(now)
         if isinstance(error, Throttled):
-            self._not_before = max(self._not_before, now + error.retry_after_seconds)
+            self._unwelcome_until = now + error.retry_after_seconds
 
     def released(self, seen: Lease, wall: datetime) -> Lease | None:
         """Return *seen* with nobody in it, or None where it is not ours to give up."""
@@ -253,14 +275,18 @@ class Election:
         )
         return msgspec.structs.replace(seen, spec=record)
 
-    def _may_take(self, now: float) -> bool:
-        return self.holder in {"", self.settings.identity} or now >= self._expires_at()
+    def _consider(self, now: float) -> None:
+        """Write next, or later, or read again: by what was just heard."""
+        self._writes_next = self.standing is Standing.LEADING or now >= self._alive_until
+        if not self._writes_next:
+            self._retry(now)
 
-    def _expires_at(self) -> float:
-        assert self._lease is not None
+    def _seconds_of(self, lease: Lease) -> float:
+        """How long the record of *lease* counts from when it was seen to change."""
+        if lease.spec.holder_identity in {None, "", self.settings.identity}:
+            return NEVER
         # A record without a duration gets ours, not client-go's zero: nobody's lease is that short.
-        seconds = self._lease.spec.lease_duration_seconds or self.settings.lease_seconds
-        return self._record_changed_at + seconds
+        return lease.spec.lease_duration_seconds or self.settings.lease_seconds
 
     def _write(self, wall: datetime) -> Create | Replace:
         record = self._record(micro_time(wall))
@@ -296,9 +322,10 @@ class Election:
         if self.standing is Standing.STANDBY:
             # Standbys must not all write at one moment.
             self._not_before = now + seconds * (1 + JITTER * self._rng.random())
-            if self._lease is not None and now < self._expires_at() < self._not_before:
-                # Each standby saw the record change at a moment of its own: no need for jitter.
-                self._not_before = self._expires_at()
+            if now < self._alive_until < self._not_before:
+                # Nobody may take it sooner. If several do so now, all but one meet a conflict.
+                self._not_before = self._alive_until
+                self._writes_next = True
         else:
             # A leader whose request hung has waited already: its deadline is near.
             self._not_before = max(now, self._asked_at + seconds)
@@ -306,6 +333,15 @@ class Election:
     def _lose(self, why: str) -> None:
         self.standing = Standing.LOST
         self.why_lost = why
+
+
+def _version_of(lease: Lease) -> str:
+    return str(lease.metadata.get("resourceVersion", ""))
+
+
+def _is_older(version: str, than: str) -> bool:
+    """Tell whether a resource version is older than another: they are numbers (KEP-5504)."""
+    return version.isdigit() and than.isdigit() and int(version) < int(than)
 
 
 def micro_time(wall: datetime) -> str:

@@ -26,8 +26,6 @@ class ExtenderClient:
     """
 
     def __init__(self, extenders: Iterable[Extender]) -> None:
-        extenders = tuple(extenders)
-        self._patience_seconds = max((each.http_timeout_seconds for each in extenders), default=0.0)
         self._tls = {
             id(extender): _context(extender, f"extenders[{index}].tlsConfig")
             for index, extender in enumerate(extenders)
@@ -48,11 +46,6 @@ class ExtenderClient:
         trace: TracebackType | None,
     ) -> None:
         await self._session.close()
-
-    @property
-    def patience_seconds(self) -> float:
-        """How long an answer may take, at most."""
-        return self._patience_seconds
 
     def asked_only_while(self, may_act: Callable[[], bool]) -> Asker:
         """Return how to ask the extenders, who may bind in our place: only while *may_act*."""

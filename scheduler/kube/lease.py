@@ -1,7 +1,8 @@
 """Keeps a Lease: carries the election out in a thread of its own.
 
-A busy event loop must not delay a renewal, so the keeper has a thread, an event loop and a
-connection to itself. What it does next is decided by ``Election``.
+A busy event loop must not delay a renewal, so the keeper has a thread, an event loop and
+connections to itself. What it does next is decided by ``Election``; while it is a standby, a watch
+tells that of every renewal.
 """
 
 import asyncio
@@ -9,7 +10,7 @@ import contextlib
 import random
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime
@@ -22,14 +23,17 @@ from scheduler.kube.election import (
     NEVER,
     Create,
     Election,
+    Lease,
     LeaseSettings,
     Read,
     Replace,
     Resign,
+    Standing,
     Wait,
     decode_lease,
     encode_lease,
 )
+from scheduler.kube.lease_watch import LeaseRequests, LeaseWatch
 from scheduler.kube.requests import Requests
 
 _CLOCK: Final[int | None] = getattr(time, "CLOCK_BOOTTIME", None)
@@ -49,8 +53,11 @@ class LeaseObserver:
     def request_failed(self, error: ApiError) -> None:
         """Hear that one try failed."""
 
+    def watch_refused(self, error: ApiError) -> None:
+        """Hear that we may not watch the lease, and therefore ask for it now and then."""
 
-Connect = Callable[[], AbstractAsyncContextManager[Requests]]
+
+Connect = Callable[[], AbstractAsyncContextManager[LeaseRequests]]
 
 
 class LeaseKeeper:
@@ -79,7 +86,8 @@ class LeaseKeeper:
         self._on_lost = on_lost
         self._observer = observer or LeaseObserver()
         self._clock = clock
-        self._election = Election(settings, rng=rng or random.Random())  # noqa: S311 - no secret
+        self._rng = rng or random.Random()  # noqa: S311 - no secret
+        self._election = Election(settings, rng=self._rng)
         # Written by the keeper's thread alone, read by all: one float, so no lock is needed.
         self._leading_until = NEVER
         self._giving_up = False
@@ -147,17 +155,35 @@ class LeaseKeeper:
                 self._leading_until = NEVER
                 await self._give_up(requests)
 
-    async def _apply(self, requests: Requests) -> None:
+    async def _apply(self, requests: LeaseRequests) -> None:
+        watch = LeaseWatch(
+            requests, self._settings, on_refused=self._observer.watch_refused, rng=self._rng
+        )
+        try:
+            await self._act_until_lost(requests, watch)
+        finally:
+            await watch.close()
+
+    async def _act_until_lost(self, requests: Requests, watch: LeaseWatch) -> None:
         while True:
             action = self._election.next_action(self._clock(), datetime.now(UTC))
             match action:
                 case Resign(why):
                     return self._lose(why)
-                case Wait(seconds):
+                case Wait(seconds) if self._election.standing is Standing.LEADING:
+                    await watch.close()
                     await asyncio.sleep(seconds)
+                case Wait(seconds):
+                    self._hear(await watch.hear(self._election.version, seconds))
                 case _:
                     await self._ask(requests, action)
                     self._publish()
+
+    def _hear(self, news: Sequence[Lease | None]) -> None:
+        holder = self._election.holder
+        for lease in news:
+            self._election.note_told(lease, self._clock())
+        self._tell_whether_other_than(holder)
 
     async def _ask(self, requests: Requests, action: Read | Create | Replace) -> None:
         holder = self._election.holder
@@ -168,6 +194,9 @@ class LeaseKeeper:
             error = _as_api_error(problem)
             self._election.note_failed(error, self._clock())
             self._observer.request_failed(error)
+        self._tell_whether_other_than(holder)
+
+    def _tell_whether_other_than(self, holder: str) -> None:
         if self._election.holder != holder:
             self._observer.holder_changed(self._election.holder)
 
@@ -178,7 +207,7 @@ class LeaseKeeper:
                 try:
                     body = await requests.get(path)
                 except NotFound:
-                    election.note_absent()
+                    election.note_absent(self._clock())
                 else:
                     election.note_read(decode_lease(body), self._clock())
             case Create(lease):

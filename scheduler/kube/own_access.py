@@ -5,9 +5,20 @@ from typing import Final
 
 import msgspec
 
+from scheduler.errors import ApiError
 from scheduler.kube.permissions import Permission
 from scheduler.kube.requests import Requests
 
+
+class _Status(msgspec.Struct):
+    allowed: bool
+
+
+class _Review(msgspec.Struct):
+    status: _Status
+
+
+_decode = msgspec.json.Decoder(_Review).decode
 _REVIEW: Final = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 
 
@@ -15,7 +26,7 @@ async def granted(requests: Requests, needed: Permission) -> tuple[str, ...]:
     """Return the verbs of *needed* that we may use.
 
     Raises:
-        ApiError: If the API server does not tell.
+        ApiError: If the API server does not tell, or whoever answers in its place.
     """
     may = await asyncio.gather(*(_may(requests, needed, verb) for verb in needed.verbs))
     return tuple(verb for verb, allowed in zip(needed.verbs, may, strict=True) if allowed)
@@ -37,6 +48,8 @@ async def _may(requests: Requests, needed: Permission, verb: str) -> bool:
         "kind": "SelfSubjectAccessReview",
         "spec": {"resourceAttributes": attributes},
     }
-    answer = msgspec.json.decode(await requests.post(_REVIEW, msgspec.json.encode(body)))
-    allowed: bool = answer["status"]["allowed"]
-    return allowed
+    answer = await requests.post(_REVIEW, msgspec.json.encode(body))
+    try:
+        return _decode(answer).status.allowed
+    except msgspec.DecodeError as problem:
+        raise ApiError(f"POST {_REVIEW}: the answer cannot be read: {problem}") from None

@@ -71,7 +71,7 @@ def lease_permissions(namespace: str, name: str) -> tuple[Permission, ...]:
     lease = ("coordination.k8s.io", "v1", "leases")
     return (
         Permission(*lease, ("create",), why, namespace),
-        Permission(*lease, ("get", "update"), why, namespace, name),
+        Permission(*lease, ("get", "update", "watch"), why, namespace, name),
     )
 
 

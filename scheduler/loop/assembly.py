@@ -119,8 +119,9 @@ class Core:
     def adopt(self, setup: Setup, now: float) -> Adopted:
         """Go on with *setup*: to be called by the loop, which is between two pods then.
 
-        Pods on their way to a node keep the plugins that sent them there. Everybody else is asked
-        about anew; nobody is dropped, except that pods of a name without a profile wait outside.
+        Pods on their way to a node keep the plugins and extenders that sent them there. Everybody
+        else is asked about anew; nobody is dropped, except that pods of a name without a profile
+        wait outside.
         """
         before = self.care.names
         names = frozenset(setup.profiles)
@@ -220,6 +221,7 @@ class Core:
             ours=self._ours,
             rooms=self._rooms,
             telemetry=self._telemetry,
+            may_act=self._may_act,
             wall_seconds=time.time,
         )
 

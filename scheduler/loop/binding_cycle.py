@@ -79,7 +79,7 @@ class BindingCycle:
         self._care = care
         self._clock = clock
         self._left = left
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[asyncio.Task[None], Placement] = {}
         self.held = HeldPods(self._ask_permit, cache.view)
         self._unposted: dict[str, Placement] = {}
 
@@ -97,11 +97,15 @@ class BindingCycle:
         """Let other extenders bind from the next pod on."""
         self._extending = extending
 
+    def asks(self, extending: Extending) -> bool:
+        """Tell whether a pod on its way may be bound by one of *extending* still."""
+        return any(each.extending is extending for each in self._tasks.values())
+
     def begin(self, queued: QueuedPod, profile: Profile, decision: Bind, started: float) -> None:
         """Carry out the decision to bind a pod."""
         pod = self._cache.assume(decision.pod, decision.node)
         self._queue.withdraw(pod, self._clock(), placed_on=decision.node)
-        placement = Placement(queued, profile, pod, decision, started)
+        placement = Placement(queued, profile, pod, decision, started, self._extending)
         try:
             with self._telemetry.extension_point("Reserve", profile) as ends:
                 refusal = self._reserve(placement)
@@ -175,10 +179,10 @@ class BindingCycle:
         placement.will_wait = bool(waits) or self._has_to_prepare(placement)
         if waits:
             held = self.held.hold(placement, waits, self._clock())
-            self._start(self._bind_when_released(placement, held))
+            self._start(placement, self._bind_when_released(placement, held))
         else:
             self._queue.done(placement.pod.uid)
-            self._start(self._bind(placement))
+            self._start(placement, self._bind(placement))
         return None
 
     def _ask_permits(self, placement: Placement) -> list[tuple[PermitPlugin, Wait]] | Failed:
@@ -205,13 +209,13 @@ class BindingCycle:
             for effect in self._effects(plugin, placement)
         )
 
-    def _start(self, work: Coroutine[object, object, None]) -> None:
+    def _start(self, placement: Placement, work: Coroutine[object, object, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
+        self._tasks[task] = placement
         task.add_done_callback(self._ended_task)
 
     def _ended_task(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
+        del self._tasks[task]
         self._inbox.stir()  # the loop may have waited for a free place
         if not task.cancelled() and (bug := task.exception()) is not None:
             self._inbox.put(lambda: _die_of(bug))
@@ -270,11 +274,10 @@ class BindingCycle:
 
     async def _post(self, placement: Placement) -> BindOutcome:
         """Bind the pod: through an extender that wants to, or else by ourselves."""
-        extending = self._extending
-        for extender in extending.extenders:
+        for extender in placement.extending.extenders:
             if extender.bind_verb and is_interested(extender, placement.pod):
                 ask = bind_question(extender, placement.pod, placement.node)
-                why = read_bind(ask, await extending.ask(ask))
+                why = read_bind(ask, await placement.extending.ask(ask))
                 if not why:
                     return Bound(placement.node)
                 if not extender.ignorable:

@@ -23,6 +23,7 @@ class Neighbours:
     Args:
         ours: The scheduler names that our profiles answer to.
         rooms: Hears who is placed where.
+        may_act: Tells whether this process leads right now.
         wall_seconds: The time of day, in seconds since 1970.
     """
 
@@ -34,6 +35,7 @@ class Neighbours:
         ours: Collection[str],
         rooms: MadeRoom,
         telemetry: Telemetry,
+        may_act: Callable[[], bool],
         wall_seconds: Callable[[], float],
     ) -> None:
         self._cache = cache
@@ -41,6 +43,7 @@ class Neighbours:
         self._ours = ours
         self._rooms = rooms
         self._telemetry = telemetry
+        self._may_act = may_act
         self._wall_seconds = wall_seconds
         self.ledger = TrustLedger()
 
@@ -93,7 +96,9 @@ class Neighbours:
 
     def refused(self, pod: Pod, now: float) -> None:
         """Note that a kubelet refused a pod of ours just now."""
-        self._telemetry.kubelet_rejected(pod)
+        # All replicas learn from it; one of them counts it, or the sum over them would be too high.
+        if self._may_act():
+            self._telemetry.kubelet_rejected(pod)
         self._distrust(pod, pod.node_name, refusal(pod), now)
 
     def had_refused(self, pod: Pod, now: float) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 from scheduler.framework.decision import Bind
 from scheduler.framework.effects import Assume
 from scheduler.framework.profile import Profile
+from scheduler.loop.extending import Extending
 from scheduler.model.pod import Pod
 from scheduler.queue.queued_pod import QueuedPod
 
@@ -18,6 +19,7 @@ class Placement:
         queued: The pod as it was popped, with its history.
         pod: The pod as assumed, with its node.
         started: When the attempt began; monotonic seconds.
+        extending: The extenders that were asked about it, of which one may bind it.
         undo: Patches that take back what pre-bind did, the latest last.
         will_wait: Whether something must be done or waited for before it is bound.
         assumed: What is taken for written until the watch tells, the latest last.
@@ -29,6 +31,7 @@ class Placement:
     pod: Pod
     decision: Bind
     started: float
+    extending: Extending
     annotations: dict[str, str] = field(default_factory=dict)
     undo: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
     assumed: list[Assume] = field(default_factory=list)

@@ -391,6 +391,14 @@ class Telemetry(BindObserver, EventObserver, LeaseObserver):
         if self._news.is_new("lease", str(error)):
             log.warning(event_names.LEASE_AWAITED, error=str(error))
 
+    def watch_refused(self, error: ApiError) -> None:
+        """We may not watch the lease."""
+        log.warning(
+            event_names.LEASE_UNWATCHED,
+            error=str(error),
+            remedy="grant watch on it; until then it is asked for now and then",
+        )
+
     # The loop.
 
     def loop_stalled(self, seconds: float) -> None:

@@ -22,7 +22,7 @@ from scheduler.framework.cluster_event import (
     Change,
     pod_changes,
 )
-from scheduler.framework.decision import NominationOrder
+from scheduler.framework.decision import Keep, NominationOrder
 from scheduler.model.meta import PodUid
 from scheduler.model.pod import Pod
 from scheduler.queue.active_queue import ActiveQueue, Order, SortKey
@@ -149,7 +149,7 @@ class SchedulingQueue:
             self.delete(old, now)
             self.add(new, now)
         elif new.uid in self._in_flight:
-            self._update_in_flight(old, new)
+            self._update_in_flight(old, new, now)
         elif queued := self._pods.get(new.uid):
             self._update_waiting(queued, old, new, now)
         else:
@@ -275,10 +275,13 @@ class SchedulingQueue:
     def nominate(self, pod: Pod, order: NominationOrder, now: float) -> None:
         """Nominate a pod that was just decided about, as *order* says.
 
-        Who was refused for the sake of a nomination that ends by that is requeued: not the pod
-        itself, which was never in its own way.
+        What is kept is what we know of, which the pod's status may not tell yet. Who was refused
+        for the sake of a nomination that ends by that is requeued: not the pod itself, which was
+        never in its own way.
         """
-        if given_up := self.nominator.add(pod, order):
+        if isinstance(order, Keep):
+            self.nominator.refresh(pod)
+        elif given_up := self.nominator.add(pod, order):
             self.note_given_up(given_up, now, but=pod.uid)
 
     def withdraw(self, pod: Pod, now: float, *, placed_on: str = "") -> None:
@@ -389,16 +392,15 @@ class SchedulingQueue:
     def _admit(self, pod: Pod, occasion: Occasion) -> None:
         self._to_active(QueuedPod(pod, occasion.now, next(self._arrivals)), occasion)
 
-    def _update_in_flight(self, old: Pod, new: Pod) -> None:
+    def _update_in_flight(self, old: Pod, new: Pod, now: float) -> None:
         # The attempt goes on with the version it began with; who parks the pod brings the newest.
         for event in pod_changes(old, new):
             self._in_flight.record(Change(event, old, new))
-        self.nominator.refresh(new)
+        self._follow_nomination(old, new, now)
 
     def _update_waiting(self, queued: QueuedPod, old: Pod, new: Pod, now: float) -> None:
         queued.pod = new
-        if given_up := self.nominator.update(old, new):
-            self.note_given_up(given_up, now)
+        self._follow_nomination(old, new, now)
         if queued.place is Place.ACTIVE or queued.place is Place.BACKOFF:
             self._stores[queued.place].add(queued)
             return
@@ -406,6 +408,10 @@ class SchedulingQueue:
             occasion = Occasion(Cause.UPDATED, event.label, now)
             if self._reconsider(queued, Change(event, old, new), occasion):
                 break
+
+    def _follow_nomination(self, old: Pod, new: Pod, now: float) -> None:
+        if given_up := self.nominator.update(old, new):
+            self.note_given_up(given_up, now)
 
     def _candidates(self, change: Change) -> list[QueuedPod]:
         if change.event.wildcard:

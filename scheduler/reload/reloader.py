@@ -21,7 +21,7 @@ from scheduler.reload.plan import Plan, Source, further_permissions, plan, refus
 from scheduler.reload.report import Report
 
 LISTING_SECONDS: Final = 30.0
-_PARTING_SECONDS: Final = 5.0
+_PARTING_SECONDS: Final = 1.0
 
 
 class Reloader:
@@ -52,7 +52,7 @@ class Reloader:
         self.running = running
         self._settings = settings
         self._connected = AsyncExitStack()
-        self._patience_seconds = 0.0
+        self._extending = Extending()
         self._core = core
         self._watches = watches
         self._requests = requests
@@ -101,9 +101,10 @@ class Reloader:
             )
         connected = AsyncExitStack()
         await connected.enter_async_context(extenders)
-        adopted = await self._swap(setup_of(planned, self._settings, extenders, self._may_act))
-        self._part_from(self._connected, self._patience_seconds + _PARTING_SECONDS)
-        self._connected, self._patience_seconds = connected, extenders.patience_seconds
+        setup = setup_of(planned, self._settings, extenders, self._may_act)
+        adopted = await self._swap(setup)
+        self._part_from(self._connected, self._extending)
+        self._connected, self._extending = connected, setup.extending
         self.running = planned
         self._report.applied(planned.configuration, adopted)
         return planned.outcome(Result.APPLIED)
@@ -120,11 +121,18 @@ class Reloader:
         self._core.inbox.put(lambda: done.set_result(self._core.adopt(setup, self._clock())))
         return await done
 
-    def _part_from(self, connected: AsyncExitStack, seconds: float) -> None:
-        """Close connections once nobody can be waiting for an answer any more."""
-        task = asyncio.get_running_loop().create_task(_close_later(connected, seconds))
+    def _part_from(self, connected: AsyncExitStack, extending: Extending) -> None:
+        """Close connections once no pod on its way may be bound by their extenders."""
+        task = asyncio.get_running_loop().create_task(self._close_later(connected, extending))
         self._parting.add(task)
         task.add_done_callback(self._parting.discard)
+
+    async def _close_later(self, connected: AsyncExitStack, extending: Extending) -> None:
+        try:
+            while self._core.binding.asks(extending):  # noqa: ASYNC110 - nobody is in a hurry
+                await asyncio.sleep(_PARTING_SECONDS)
+        finally:
+            await connected.aclose()
 
 
 def setup_of(
@@ -144,10 +152,3 @@ def setup_of(
         Extending(tuple(in_turn(configuration.extenders)), extenders.asked_only_while(may_act)),
         frozenset(each.resource for each in planned.watched),
     )
-
-
-async def _close_later(connected: AsyncExitStack, seconds: float) -> None:
-    try:
-        await asyncio.sleep(seconds)
-    finally:
-        await connected.aclose()

@@ -94,6 +94,18 @@ class Report:
         if source == "file" and outcome.result is not Result.UNCHANGED:
             self._record(configuration_judged(self._ourselves, outcome))
 
+    def broke_off(self, source: str, problem: Exception, again_in_seconds: float) -> None:
+        """Tell that a defect of ours keeps us from hearing what *source* says."""
+        self._refused.add(source)
+        log.error(
+            event_names.CONFIGURATION_UNFOLLOWED,
+            source=source,
+            error=repr(problem),
+            remedy=f"report it, with this line; {_STAYS}",
+            again_in_seconds=again_in_seconds,
+            exc_info=problem,
+        )
+
 
 def _tell_oddities(configuration: SchedulerConfiguration) -> None:
     if configuration.ignored_fields:

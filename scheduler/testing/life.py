@@ -24,6 +24,7 @@ from scheduler.loop.inbox import Message
 from scheduler.model.fact import Added, Deleted, Fact, Listed, Updated
 from scheduler.model.meta import PodUid
 from scheduler.model.pod import Pod
+from scheduler.queue.queued_pod import QueuedPod
 from scheduler.queue.scheduling_queue import QueueSettings
 from scheduler.testing.documents import pod_path
 from scheduler.testing.harness import Harness
@@ -33,6 +34,8 @@ from scheduler.testing.witness import Witness
 from scheduler.testing.workload import SPARING
 
 NEVER: Final = 1e9
+_ATTEMPTS_AT_ONCE: Final = 3000
+"""More than the pods of a run can have reason for in one moment."""
 _LAST_WORDS: Final = 100
 """How often a task is told that it is over; some wait once more on their way out."""
 _OF_LIFE: "contextvars.ContextVar[Life | None]" = contextvars.ContextVar("life", default=None)
@@ -103,7 +106,8 @@ class Life:
     def _listen_in(self) -> None:
         """Let the witness hear each fact that is applied, and each decision to make room."""
         core = self.harness.core
-        take, begin = core.inbox.take, core.evictions.begin
+        take, begin, pop = core.inbox.take, core.evictions.begin, core.queue.pop
+        moment, popped = -1.0, 0
 
         def tapped() -> Message | None:
             message = take()
@@ -120,8 +124,15 @@ class Life:
             begin(decision)
             self.judge(lambda: self.witness.has_begun(decision, core))
 
+        def counted(now: float) -> QueuedPod | None:
+            nonlocal moment, popped
+            moment, popped = now, popped + 1 if now == moment else 0
+            assert popped < _ATTEMPTS_AT_ONCE, "pods are decided about again and again"
+            return pop(now)
+
         for owner, method, listener in (
             (core.inbox, "take", tapped),
+            (core.queue, "pop", counted),
             (core.evictions, "begin", judged),
         ):
             setattr(owner, method, listener)

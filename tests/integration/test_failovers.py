@@ -29,6 +29,7 @@ def test_every_pod_is_bound_once_whoever_leads(arena):
     arena.begin_load()
     (takeover,) = kills(arena, 1, random.Random(0))
     assert takeover.binding_seconds >= takeover.lease_seconds > 0
+    assert takeover.renewal_seconds >= SHORT.lease, "never sooner than the lease runs out"
     assert pause(arena) > 0, "it began no binding, and ended with 1"
 
     survivor = arena.start()

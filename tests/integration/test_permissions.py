@@ -393,18 +393,19 @@ def test_no_verb_that_writes_can_be_spared(control_plane, world, stage, gone):
     until(story(mine, stage), f"{story.__name__}, with {gone}")
 
 
-@pytest.mark.parametrize("gone", LEASE, ids=str)
+LED = configuration(profiles=[profile("led")], leaderElection={**SHORT_LEASE, "resourceName": OURS})
+WATCH_LEASE = Grant("coordination.k8s.io", "leases", "watch", OURS)
+
+
+@pytest.mark.parametrize("gone", [each for each in LEASE if each != WATCH_LEASE], ids=str)
 def test_nobody_leads_without_any_verb_on_the_lease(control_plane, gone):
-    config = configuration(
-        profiles=[profile("led")], leaderElection={**SHORT_LEASE, "resourceName": OURS}
-    )
     with contextlib.suppress(ApiError):
         control_plane.request("DELETE", f"{_LEASES}/{OURS}")
     if gone.verb == "update":
         control_plane.request("POST", _LEASES, {"metadata": {"name": OURS}})
     with (
         Account(control_plane, [each for each in GRANTS if each != gone]) as account,
-        scheduler_process(control_plane, kubeconfig=account.kubeconfig, config=config) as started,
+        scheduler_process(control_plane, kubeconfig=account.kubeconfig, config=LED) as started,
     ):
 
         def refused():
@@ -414,6 +415,25 @@ def test_nobody_leads_without_any_verb_on_the_lease(control_plane, gone):
         until(refused, "the refusal is told")
         assert not started.lines("lease.acquired")
         assert started.metric("leader_election_master_status") == 0
+
+
+@pytest.mark.parametrize("may", [True, False])
+def test_a_standby_watches_the_lease_by_its_name_or_asks_for_it(control_plane, complete, may):
+    """Without the verb it is told what is missing, and takes over nevertheless."""
+    with contextlib.suppress(ApiError):
+        control_plane.request("DELETE", f"{_LEASES}/{OURS}")
+    held = {"holderIdentity": "somebody", "leaseDurationSeconds": 3}
+    control_plane.request("POST", _LEASES, {"metadata": {"name": OURS}, "spec": held})
+    with (
+        contextlib.nullcontext() if may else complete.without(WATCH_LEASE),
+        Proxy(control_plane, behind=complete.kubeconfig) as proxy,
+        scheduler_process(control_plane, kubeconfig=proxy.kubeconfig, config=LED) as started,
+    ):
+        started.expect_line("lease.acquired")
+        by_name = ("WATCH", rf"/leases\?.*metadata\.name(=|%3D){OURS}&", 200)
+        assert proxy.count(*by_name if may else ("GET", "/leases$", 403))
+        said = [line["error"] for line in started.lines("lease.unwatched")]
+        assert [f"cannot {WATCH_LEASE.verb}" in each for each in said] == [True] * (not may)
 
 
 @pytest.fixture(scope="module")
@@ -477,3 +497,4 @@ def test_no_grant_is_without_a_test():
     reads = {each for each in EVERYWHERE if each.verb in READS}
 
     assert reads | {*STORIES, *REVIEWS, *LEASE, *OBJECT} == set(GRANTS)
+    assert WATCH_LEASE in LEASE

@@ -7,6 +7,7 @@ import contextlib
 import pytest
 import yaml
 
+from tests.integration.extender import Service
 from tests.integration.world import World, configuration, profile, scheduler_process, until
 
 pytestmark = pytest.mark.integration
@@ -92,6 +93,107 @@ def test_pods_of_a_name_without_a_profile_wait_until_there_is_one_again(reloadin
     assert not world.node_of(pod)
     mounted.write(configuration(profiles=[profile(name)]))
     world.expect_scheduled(pod, on="a")
+
+
+def extender(world, node):
+    """Return an extender that leaves one node, and binds by itself."""
+
+    def binds(body):
+        world.bind(body["PodName"], body["Node"])
+        return {}
+
+    return Service(filter=lambda _: {"NodeNames": [node]}, bind=binds)
+
+
+def by_extenders(name, *urls, **fields):
+    """Return a configuration that asks the extenders at *urls*."""
+    verbs = {"filterVerb": "filter", "bindVerb": "bind", "nodeCacheCapable": True}
+    asked = [{"urlPrefix": each, **verbs} for each in urls]
+    return configuration(profiles=[profile(name)], extenders=asked, **fields)
+
+
+def judged_by(service):
+    """Return the pods that an extender was asked about, and those that it bound."""
+    found = {"filter": [], "bind": []}
+    for verb, body in tuple(service.asked):
+        found[verb].append(body["PodName"] if verb == "bind" else body["Pod"]["metadata"]["name"])
+    return found["filter"], found["bind"]
+
+
+def test_another_extender_judges_from_the_next_pod_on_and_whoever_waits(reloading, mounted):
+    world, scheduler = reloading
+    name = world.namespace
+    for each in "abc":
+        world.nodes(each, cpu="4", labels={"only": each})
+    first, second = extender(world, "a"), extender(world, "b")
+
+    def in_force(*urls):
+        before = len(scheduler.lines("configuration.applied"))
+        mounted.write(by_extenders(name, *urls))
+        until(lambda: len(scheduler.lines("configuration.applied")) > before, f"{urls} are asked")
+
+    def pod_for(node):
+        return world.pod(scheduler=name, nodeSelector={"only": node})
+
+    with first.serving() as one, second.serving() as other:
+        in_force(one)
+        world.expect_scheduled(world.pod(scheduler=name), on="a")
+        waits, waits_longer = pod_for("b"), pod_for("c")
+        until(lambda: {waits, waits_longer} <= set(judged_by(first)[0]), "both were refused")
+
+        in_force(other)
+        asked = len(first.asked)
+        world.expect_scheduled(waits, on="b")
+        world.expect_scheduled(world.pod(scheduler=name), on="b")
+        until(lambda: waits_longer in judged_by(second)[0], "it was refused again")
+        assert not world.node_of(waits_longer)
+
+        in_force()
+        asked_other = len(second.asked)
+        world.expect_scheduled(waits_longer, on="c")
+        world.expect_scheduled(pod_for("a"), on="a")
+        assert (len(first.asked), len(second.asked)) == (asked, asked_other)
+
+
+def test_who_was_judged_by_an_extender_is_bound_by_it_whatever_comes_meanwhile(
+    control_plane, namespace, mounted
+):
+    """Pods wait for the rate limit with a node in hand while the extender is exchanged."""
+    slow = {"clientConnection": {"qps": 10, "burst": 1}}
+    world = World(control_plane, namespace)
+    services = {node: extender(world, node) for node in ("a", "b")}
+
+    def decided():
+        return sum(len(judged_by(each)[0]) for each in services.values())
+
+    def decide_about_thirty_and_ask(*urls):
+        before, applied = decided(), len(scheduler.lines("configuration.applied"))
+        pods = world.pods(30, scheduler=namespace)
+        until(lambda: decided() >= before + 30, "all are decided about")
+        mounted.write(by_extenders(namespace, *urls, **slow))
+        until(lambda: len(scheduler.lines("configuration.applied")) > applied, f"{urls} are asked")
+        return pods
+
+    flags = ("--config", str(mounted.path), "--leader-elect=false")
+    with services["a"].serving() as one, services["b"].serving() as other:
+        mounted.write(by_extenders(namespace, one, **slow))
+        with scheduler_process(control_plane, *flags) as scheduler:
+            world.schedulers = (scheduler,)
+            world.nodes("a", "b", "c", cpu="100")
+            by_one = decide_about_thirty_and_ask(other)
+            by_other = decide_about_thirty_and_ask(one)
+            by_one += decide_about_thirty_and_ask()
+            by_nobody = world.pods(5, scheduler=namespace)
+            world.expect_all_scheduled([*by_one, *by_other, *by_nobody])
+            placed = {
+                node: {pod for pod in by_one + by_other if world.node_of(pod) == node}
+                for node in "ab"
+            }
+            world.clear()
+
+    assert placed == {"a": set(by_one), "b": set(by_other)}
+    assert [sorted(each) for each in judged_by(services["a"])] == [sorted(by_one)] * 2
+    assert [sorted(each) for each in judged_by(services["b"])] == [sorted(by_other)] * 2
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import json
 import re
 import sys
 import threading
@@ -104,10 +103,7 @@ class Scheduler:
 
     def lines(self, event: str, **fields: Any) -> list[Json]:
         """Return its log lines named *event* that hold *fields*."""
-        parsed = [json.loads(line) for line in self.log.splitlines() if line.startswith("{")]
-        return [
-            line for line in parsed if line.get("event") == event and fields.items() <= line.items()
-        ]
+        return [line for line in self.process.told(event) if fields.items() <= line.items()]
 
     def expect_line(self, event: str, **fields: Any) -> Json:
         """Wait for such a line and return the first."""

@@ -76,6 +76,7 @@ def test_nothing_is_lost_doubled_or_forgotten(first):
         pytest.param(4462, id="posted once more after its end, which nobody told yet"),
         pytest.param(6333, id="room of one whose end was looked up after a lost answer"),
         pytest.param(4485, id="left at the gate when the node vanished"),
+        pytest.param(30008, id="nominations taken from one another before they were written"),
         pytest.param(20155, id="refused for the sake of one who went elsewhere"),
     ],
 )

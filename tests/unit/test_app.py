@@ -4,7 +4,8 @@ import asyncio
 
 import pytest
 
-from scheduler.app import until_broken
+from scheduler.app import ever_anew, until_broken
+from scheduler.testing.clock import in_virtual_time
 
 
 async def test_what_runs_beside_the_loop_ends_the_process_only_by_breaking():
@@ -22,3 +23,21 @@ async def test_what_runs_beside_the_loop_ends_the_process_only_by_breaking():
     assert done == {broken}
     with pytest.raises(LookupError):
         broken.result()
+
+
+@in_virtual_time
+async def test_what_breaks_and_may_not_end_the_process_is_told_and_begun_anew():
+    begun, told = [], []
+
+    async def work():
+        begun.append(asyncio.get_running_loop().time())
+        if len(begun) == 1:
+            raise LookupError("a defect")
+        await asyncio.sleep(1000)
+
+    task = asyncio.create_task(ever_anew(work, told.append, 30))
+    await asyncio.sleep(100)
+    task.cancel()
+
+    assert [str(each) for each in told] == ["a defect"]
+    assert begun[1] - begun[0] == pytest.approx(30, abs=0.01)

@@ -109,7 +109,7 @@ def test_lease_is_granted_by_name_except_for_its_creation():
     create, hold = (each.rule for each in lease_permissions("there", "mine"))
 
     assert (create["verbs"], "resourceNames" in create) == (["create"], False)
-    assert (hold["verbs"], hold["resourceNames"]) == (["get", "update"], ["mine"])
+    assert (hold["verbs"], hold["resourceNames"]) == (["get", "update", "watch"], ["mine"])
 
 
 @pytest.mark.parametrize(

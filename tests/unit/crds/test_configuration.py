@@ -152,3 +152,14 @@ async def test_a_successor_of_the_same_name_is_not_told_of_its_predecessor():
         assert site.written[-1]["status"]["activeGeneration"] is None
         reasons = [event.reason for event in site.events]
         assert reasons == ["ConfigurationApplied", "ConfigurationDeleted", "ConfigurationRefused"]
+
+
+@in_virtual_time
+async def test_who_begins_anew_after_a_defect_offers_the_newest_again():
+    site = Site()
+    site.tell(1, "first")
+    for offered in (["first"], ["first", "first"]):
+        considering = asyncio.create_task(site.resource.consider())
+        await asyncio.sleep(1)
+        considering.cancel()
+        assert site.offered == offered

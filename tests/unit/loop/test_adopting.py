@@ -6,8 +6,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from scheduler.config.document import Extender
+from scheduler.framework.extending import Answered
 from scheduler.framework.rejection import Allow, Gate, Reject, Rejection, Wait
 from scheduler.loop.assembly import Setup
+from scheduler.loop.extending import Extending
 from scheduler.queue.scheduling_queue import QueueSettings
 from scheduler.testing import make_node, make_pod
 from scheduler.testing.clock import in_virtual_time
@@ -159,6 +162,41 @@ async def test_who_is_held_is_let_go_by_the_plugin_that_held_it(pod):
         cluster.create(make_node("b"))
         await cluster.settle()
         assert cluster.node_of(pod) == "a"
+
+
+@in_virtual_time
+async def test_who_was_sent_by_an_extender_is_bound_by_that_one(pod):
+    """Another might count what the first has never told it of."""
+    asked = []
+
+    def binding(url):
+        async def ask(question):
+            asked.append((url, question.verb))
+            return Answered(b"{}")
+
+        return Extending((Extender(url_prefix=url, bind_verb="bind"),), ask)
+
+    doorman = Doorman(Wait(60))
+    first, second = binding("http://first"), binding("http://second")
+    async with Harness(profiles=[bare_profile()]) as cluster:
+        held = named(bare_profile(doorman), "py-scheduler", 1)
+        await adopt(cluster, held, extending=first)
+        cluster.create(make_node("a"), pod)
+        await cluster.settle()
+        await adopt(cluster, named(bare_profile(), "py-scheduler", 2), extending=second)
+        assert asked == []
+        assert cluster.core.binding.asks(first)
+        assert not cluster.core.binding.asks(second)
+
+        doorman.said = Allow()
+        cluster.create(make_node("b"))
+        await cluster.settle()
+        assert asked == [("http://first", "bind")]
+        assert not cluster.core.binding.asks(first)
+
+        cluster.create(make_pod("later"))
+        await cluster.settle()
+        assert asked == [("http://first", "bind"), ("http://second", "bind")]
 
 
 @in_virtual_time

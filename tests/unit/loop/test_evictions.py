@@ -14,6 +14,7 @@ from scheduler.framework.rejection import Allow, Wait
 from scheduler.loop.evictions import WAITING, State
 from scheduler.model.fact import Added, Deleted, Resource
 from scheduler.model.objects import PodDisruptionBudget
+from scheduler.model.pod import DISRUPTION_TARGET, PREEMPTION_BY_SCHEDULER
 from scheduler.queue.place import Place
 from scheduler.queue.scheduling_queue import QueueSettings
 from scheduler.testing import make_node, make_object, make_pod
@@ -244,6 +245,29 @@ async def test_who_has_preempted_waits_for_the_victims():
         await cluster.settle(20)
 
         assert cluster.node_of(pod) == "a"
+
+
+@in_virtual_time
+async def test_a_nomination_that_is_not_written_yet_is_known_to_the_next_attempt():
+    """Forgotten, it would free the place for others, who would free it for the pod, and so on."""
+    async with Harness() as cluster:
+        told = {"type": DISRUPTION_TARGET, "status": "True", "reason": PREEMPTION_BY_SCHEDULER}
+        going = low("going", 2, grace=30, terminating=True, status={"conditions": [told]})
+        full_node(cluster, going)
+        await cluster.settle()
+        cluster.api.plan("PATCH", "/pods/.*/status", *[Delay(5)] * 2)
+        pods = [high("one"), high("other")]
+        cluster.create(*pods)
+        await cluster.settle(1)
+        nominated = cluster.core.queue.nominator.by_node()
+        cluster.create(low("more", 0))
+        cluster.api.remove(pod_path(low("more", 0)))
+        await cluster.settle(3)
+
+        assert not cluster.document(pods[0])["status"].get("nominatedNodeName")
+        assert cluster.attempts("unschedulable") > len(pods)
+        assert cluster.core.queue.nominator.by_node() == nominated
+        assert [each.name for each in nominated["a"]] == ["one"]
 
 
 # The gate, and waking up.

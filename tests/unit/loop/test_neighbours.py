@@ -73,6 +73,19 @@ async def test_the_successor_of_a_refused_pod_goes_elsewhere():
 
 
 @in_virtual_time
+async def test_a_standby_learns_from_a_refusal_and_leaves_counting_it_to_the_leader():
+    async with Harness(may_act=lambda: False) as cluster:
+        cluster.create(make_node("a"), bound := replica("web-1", node="a"))
+        await cluster.settle()
+
+        refuse(cluster, bound)
+        await cluster.settle()
+
+        assert metric(cluster, "py_scheduler_kubelet_rejections_total", reason="OutOfcpu") == 0
+        assert len(cluster.core.neighbours.ledger) == 1
+
+
+@in_virtual_time
 async def test_without_another_node_it_waits_for_a_minute_and_is_woken():
     async with Harness() as cluster:
         cluster.create(make_node("a", allocatable="8 cpu"), first := replica("web-1"))

@@ -6,7 +6,7 @@ import pytest
 
 from scheduler.framework.cluster_event import ASSIGNED_POD_DELETE, POD, Action, Change, Requeue
 from scheduler.framework.cluster_event import ClusterEvent as Event
-from scheduler.framework.decision import SetTo
+from scheduler.framework.decision import KEEP, SetTo
 from scheduler.queue.hints import rules_for
 from scheduler.queue.in_flight import LOG_MAXIMUM
 from scheduler.queue.place import Place
@@ -365,6 +365,30 @@ def test_a_nominated_pod_in_flight_is_known_in_full(kit):
     queue.update(old, new := make_pod("a", nominated="n1", requests="2 cpu"), 0.1)
 
     assert queue.nominator.for_node("n1") == (new,)
+
+
+def test_a_nomination_is_kept_although_no_status_tells_of_it(kit):
+    queue = kit.make_queue(kit.fit)
+    queue.nominate(make_pod("a"), SetTo("n1"), 0.0)
+
+    queue.nominate(newer := make_pod("a", labels="a=b"), KEEP, 0.1)
+
+    assert queue.nominator.for_node("n1") == (newer,)
+
+
+@pytest.mark.parametrize(("written", "expected"), [(True, ""), (False, "n1")])
+def test_a_nomination_that_others_clear_in_flight_ends_once_it_was_written(kit, written, expected):
+    queue = kit.make_queue(kit.fit)
+    kit.park(queue, waits := make_pod("waits"), "Fit")
+    queue.add(old := make_pod("a", nominated="n1" if written else ""), 0.0)
+    assert queue.pop(0.0).pod is old
+    if not written:
+        queue.nominate(old, SetTo("n1"), 0.0)
+
+    queue.update(old, make_pod("a", labels="a=b"), 5.0)
+
+    assert queue.nominator.node_of(old.uid) == expected
+    assert queue.place_of(waits.uid) is (Place.ACTIVE if written else Place.UNSCHEDULABLE)
 
 
 def test_a_deleted_pod_is_not_nominated(kit):

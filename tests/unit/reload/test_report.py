@@ -13,6 +13,11 @@ NAME = "py_scheduler_configuration_last_reload_successful"
 GOOD, BAD = Outcome(Result.UNCHANGED), Outcome(Result.INVALID, ("profiles[0]: no",))
 
 
+def report_of(metrics):
+    ourselves = Reference(kind="Pod", api_version="v1", name="us", namespace="here")
+    return Report(metrics, lambda _: None, ourselves, plan_of(RunSettings()).configuration)
+
+
 @pytest.mark.parametrize(
     ("judged", "good"),
     [
@@ -26,11 +31,24 @@ GOOD, BAD = Outcome(Result.UNCHANGED), Outcome(Result.INVALID, ("profiles[0]: no
 )
 def test_what_was_refused_stays_refused_until_its_own_source_is_good_again(judged, good):
     metrics = Metrics()
-    ourselves = Reference(kind="Pod", api_version="v1", name="us", namespace="here")
-    running = plan_of(RunSettings()).configuration
-    report = Report(metrics, lambda _: None, ourselves, running)
+    report = report_of(metrics)
 
     for source, outcome in judged:
         report.judged(source, outcome)
 
     assert metrics.registry.get_sample_value(NAME) == good
+
+
+def test_a_source_that_a_defect_keeps_us_from_is_not_good_until_it_is_heard_again(capsys):
+    metrics = Metrics()
+    report = report_of(metrics)
+    report.judged("resource", GOOD)
+
+    report.broke_off("resource", LookupError("a defect"), 30.0)
+
+    assert metrics.registry.get_sample_value(NAME) == 0
+    said = capsys.readouterr().out
+    assert "configuration.unfollowed" in said
+    assert "LookupError('a defect')" in said
+    report.judged("resource", GOOD)
+    assert metrics.registry.get_sample_value(NAME) == 1

@@ -1,0 +1,135 @@
+"""A watch on one Lease: a standby hears of a renewal at once, and not when it asks next.
+
+It only hastens what a candidate would read anyway. While it is refused, broken or silent nothing is
+told, the candidate asks as often as it would without, and the watch is tried again.
+"""
+
+import asyncio
+import contextlib
+import random
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import aclosing
+from typing import Final, Protocol
+
+import msgspec
+
+from scheduler.errors import ApiError, Forbidden, Rejected, SchedulerError, Unauthorized
+from scheduler.kube.decode import ADDED, DELETED, MODIFIED
+from scheduler.kube.election import JITTER, Lease, LeaseSettings, decode_lease
+from scheduler.kube.requests import Requests
+
+_REFUSALS: Final = (Forbidden, Unauthorized, Rejected)
+
+
+class LeaseRequests(Requests, Protocol):
+    """Requests, and the lines of a watch."""
+
+    def watch(
+        self, path: str, params: Mapping[str, str], *, silence_seconds: float
+    ) -> AsyncGenerator[bytes]:
+        """Yield the lines of a watch."""
+
+
+class _Event(msgspec.Struct):
+    type: str
+    object: msgspec.Raw
+
+
+_decode_event = msgspec.json.Decoder(_Event).decode
+
+
+class LeaseWatch:
+    """Tells how the Lease is, whenever that changes; of several changes the last one counts.
+
+    Args:
+        requests: Where to watch.
+        settings: Which Lease; a watch that is silent for its duration is opened anew.
+        on_refused: Told why, once for each reason, if we may not watch.
+        rng: Jitter, so that standbys do not return at the same moment.
+    """
+
+    def __init__(
+        self,
+        requests: LeaseRequests,
+        settings: LeaseSettings,
+        *,
+        on_refused: Callable[[ApiError], None],
+        rng: random.Random,
+    ) -> None:
+        self._requests = requests
+        self._settings = settings
+        self._on_refused = on_refused
+        self._rng = rng
+        self._version = ""
+        self._refusal = ""
+        self._news: list[Lease | None] = []
+        self._told = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    async def hear(self, version: str, seconds: float) -> list[Lease | None]:
+        """Return what the Lease is now, None if it was deleted; nothing if *seconds* are over.
+
+        Args:
+            version: What is known already: a watch that has to be opened begins there, so that no
+                server can tell of older ones.
+            seconds: How long to wait.
+        """
+        self._version = version or self._version
+        if self._task is None and self._version:
+            self._task = asyncio.create_task(self._run())
+            self._task.add_done_callback(lambda _: self._told.set())
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._told.wait()
+        if self._task is not None and self._task.done():
+            self._task.result()  # it ends by a defect alone, which must not look like silence
+        self._told.clear()
+        news, self._news = self._news, []
+        return news
+
+    async def close(self) -> None:
+        """Watch no more."""
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    async def _run(self) -> None:
+        while True:
+            pause = self._settings.retry_seconds * (1 + JITTER * self._rng.random())
+            try:
+                await self._follow()
+            except _REFUSALS as problem:
+                self._refuse(problem)
+                pause = float(self._settings.lease_seconds)
+            except (SchedulerError, msgspec.DecodeError):
+                pass  # whoever asks meets the same, and tells
+            await asyncio.sleep(pause)
+
+    def _refuse(self, problem: ApiError) -> None:
+        if str(problem) != self._refusal:
+            self._refusal = str(problem)
+            self._on_refused(problem)
+
+    async def _follow(self) -> None:
+        # By its name, since that is all the permission covers.
+        params = {
+            "fieldSelector": f"metadata.name={self._settings.name}",
+            "resourceVersion": self._version,
+        }
+        watch = self._requests.watch(
+            self._settings.collection, params, silence_seconds=float(self._settings.lease_seconds)
+        )
+        async with aclosing(watch) as lines:
+            async for line in lines:
+                event = _decode_event(line)
+                if event.type in {ADDED, MODIFIED}:
+                    self._tell(decode_lease(event.object))
+                elif event.type == DELETED:
+                    self._tell(None)
+                else:
+                    return  # an error: most likely the version is too old to begin at
+
+    def _tell(self, lease: Lease | None) -> None:
+        self._news = [lease]
+        self._told.set()
