@@ -87,6 +87,7 @@ class Core:
         loop_settings: How the loop shares its time.
         timer: Breaks off plugins that stall.
         clock: Monotonic seconds.
+        wall: The time of day, in seconds since 1970.
     """
 
     def __init__(
@@ -101,6 +102,7 @@ class Core:
         loop_settings: LoopSettings,
         timer: StallTimer | None = None,
         clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
     ) -> None:
         self._setup = setup
         self._requests = requests
@@ -110,6 +112,7 @@ class Core:
         self._may_act = may_act
         self._loop_settings = loop_settings
         self._clock = clock
+        self._wall = wall
         self._ours = set(setup.profiles)
         self.cache, self.inbox, self._rooms = ClusterCache(), Inbox(), MadeRoom()
         self.care = PluginCare(setup.profiles, setup.foreign, telemetry, timer)
@@ -209,7 +212,7 @@ class Core:
             status=self.status,
             telemetry=self._telemetry,
             clock=self._clock,
-            wall=_wall,
+            wall=self._stamp,
         )
 
     @cached_property
@@ -222,7 +225,7 @@ class Core:
             rooms=self._rooms,
             telemetry=self._telemetry,
             may_act=self._may_act,
-            wall_seconds=time.time,
+            wall_seconds=self._wall,
         )
 
     @cached_property
@@ -234,8 +237,11 @@ class Core:
             newest=lambda pod: self.handlers.newest(pod),  # noqa: PLW0108 - later
             ours=self._ours,
             clock=self._clock,
-            wall=_wall,
+            wall=self._stamp,
         )
+
+    def _stamp(self) -> str:
+        return datetime.fromtimestamp(self._wall(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
     def _rules(self, setup: Setup) -> Mapping[str, ProfileRules]:
         """Return what the queue asks, by profile: of its plugins, and of who stands beside."""
@@ -273,7 +279,3 @@ def _careful_sort_key(
 
 def _unreadable(pod: Pod) -> Failed:
     return Failed.error(f"the pod cannot be read: {pod.malformed}")
-
-
-def _wall() -> str:
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

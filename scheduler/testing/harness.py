@@ -15,6 +15,7 @@ the clock are simulated.
 import asyncio
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from datetime import datetime
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -34,11 +35,12 @@ from scheduler.plugins import IN_TREE
 from scheduler.plugins.priority_sort import PrioritySort
 from scheduler.queue.scheduling_queue import QueueSettings
 from scheduler.testing.documents import Document, pod_path
-from scheduler.testing.simulated_api import SimulatedApi
+from scheduler.testing.simulated_api import NOW, SimulatedApi
 from scheduler.user_plugins import foreign_plugins
 
 SCHEDULER_NAME: Final = "py-scheduler"
 WATCHING: Final = (Resource.POD, Resource.FAILED_POD, Resource.NODE)
+_BEGINNING: Final = datetime.fromisoformat(NOW).timestamp()
 _LATE: Final = ("reserve", "permit", "pre_bind")
 
 
@@ -103,12 +105,15 @@ class Harness:
         self.running: asyncio.Task[None]
 
     async def __aenter__(self) -> Self:
+        clock = asyncio.get_running_loop().time
         self.core = Core(
             requests=self._requests,
             binds=self._requests,
             pace=_no_limit,
             telemetry=self._telemetry,
-            clock=asyncio.get_running_loop().time,
+            clock=clock,
+            # Whether a status is the same when it is written again is told by its stamps, too.
+            wall=lambda: _BEGINNING + clock(),
             **self._settings,  # type: ignore[arg-type] # of as many types as there are settings
         )
         self.api.deliver = self.core.inbox.put

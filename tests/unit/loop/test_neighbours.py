@@ -14,7 +14,7 @@ from scheduler.testing import make_node, make_pod
 from scheduler.testing.clock import in_virtual_time
 from scheduler.testing.documents import pod_path
 from scheduler.testing.harness import Harness, default_profile
-from scheduler.testing.simulated_api import SimulatedApi
+from scheduler.testing.simulated_api import NOW, SimulatedApi
 
 REFUSED = "node(s) lately refused a pod of the same owner (OutOfcpu)"
 TAKEN = "node(s) were lately filled by others when room was made there for the same owner"
@@ -185,7 +185,7 @@ async def test_what_other_schedulers_pods_are_refused_is_not_ours():
 @in_virtual_time
 async def test_a_restart_does_not_forget(minutes, expected):
     """The failed pods that are listed say when they were refused."""
-    at = dt.datetime.now(dt.UTC) - dt.timedelta(minutes=minutes)
+    at = dt.datetime.fromisoformat(NOW) - dt.timedelta(minutes=minutes)
     stamp = at.strftime("%Y-%m-%dT%H:%M:%SZ")
     async with Harness(listed=False) as cluster:
         cluster.create(make_node("a", allocatable="8 cpu"))
