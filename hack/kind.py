@@ -143,7 +143,12 @@ class Kind:
             export = ["export", "kubeconfig", "--name", self.settings.name]
             run([str(self._binary), *export, "--kubeconfig", str(self.kubeconfig)])
         else:
-            run(create(self._binary, self.settings, self._config, self.kubeconfig))
+            try:
+                run(create(self._binary, self.settings, self._config, self.kubeconfig))
+            except BaseException:
+                # Half a cluster, left there, would be taken up by the next run.
+                run(delete(self._binary, self.settings, self.kubeconfig))
+                raise
         return self
 
     def __exit__(self, *_: object) -> None:

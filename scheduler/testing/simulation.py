@@ -14,7 +14,7 @@ import asyncio
 import hashlib
 import random
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
@@ -32,6 +32,7 @@ from scheduler.framework.rejection import Allow, Wait
 from scheduler.kube.decode import Decoder, Unreadable
 from scheduler.kube.watched import WATCHED
 from scheduler.model.fact import Resource
+from scheduler.model.node import Node
 from scheduler.model.pod import Pod
 from scheduler.model.trust import NODE_DISTRUST
 from scheduler.plugins import IN_TREE
@@ -40,7 +41,6 @@ from scheduler.testing import clock
 from scheduler.testing.documents import Document, encode
 from scheduler.testing.harness import with_plugins
 from scheduler.testing.life import Life
-from scheduler.testing.simulated_api import SimulatedApi
 from scheduler.testing.storm import Storm
 from scheduler.testing.workload import DOOR, OURS
 
@@ -104,20 +104,24 @@ def simulate(seed: int, *, most_steps: int = MOST_STEPS) -> Outcome:
 class Doorman:
     """Lets pods wait at the doors of nodes, and turns them away when a door stays shut.
 
-    It asks about a door once, when a pod comes: a door that opens meanwhile helps only whoever
+    It looks at a door once, when a pod comes: a door that opens meanwhile helps only whoever
     comes again, so that nothing but the event in flight brings the pod back.
+
+    Args:
+        told: Tells of a node what was told last. Whether a door was open in truth is beyond
+            everybody: it may have been shut and opened again while no watch was there to see it.
     """
 
     name = "Doorman"
     requeue_on = (Requeue(ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_LABEL)),)
 
-    def __init__(self, api: SimulatedApi) -> None:
-        self._api = api
+    def __init__(self, told: Callable[[str], Node | None]) -> None:
+        self._told = told
 
     def permit(self, pod: Pod, node: str, waiting: Any) -> Allow | Wait:
         """Allow who needs no door or finds it open."""
-        there = self._api.documents.get(f"/api/v1/nodes/{node}")
-        shut = there is not None and there["metadata"]["labels"].get(DOOR) == "shut"
+        there = self._told(node)
+        shut = there is not None and there.metadata.labels.get(DOOR) == "shut"
         is_waiting = any(each.uid == pod.uid for each in waiting)
         if DOOR not in pod.labels or not (shut or is_waiting):
             return Allow()
@@ -151,7 +155,7 @@ class _Simulation:
         # Where nothing is ever flushed, whoever is forgotten stays so.
         seconds = 300.0 if flushes else _NEVER
         self._queue = QueueSettings(unschedulable_seconds=seconds)
-        doorman = Doorman(self._storm.api)
+        doorman = Doorman(self._told_of)
         self._profiles = tuple(with_plugins(profile, doorman) for profile in _profiles())
         violation = ""
         await self._be_born()
@@ -172,6 +176,9 @@ class _Simulation:
             self._storm, self._profiles, self._queue, self._seed, self._doom, self._mourn
         )
         await self._life.begin()
+
+    def _told_of(self, node: str) -> Node | None:
+        return self._life.witness.nodes.get(node)
 
     def _doom(self) -> int | None:
         """Draw after how many steps the process dies that makes a request now."""

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from tests.e2e.cluster import Cluster
 
 _numbers = itertools.count(1)
+# The first scenario waits for the image, the nodes and the release.
+_KIND_SECONDS = 1200
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -43,6 +45,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if others:
         config.hook.pytest_deselected(items=others)
         items[:] = [item for item in items if item not in others]
+    if _provider(config) == "kind":
+        for item in items:
+            item.add_marker(pytest.mark.timeout(_KIND_SECONDS))
 
 
 def _provider(config: pytest.Config) -> str:
