@@ -5,11 +5,11 @@ Every run is drawn from its seed alone; one that fails says how to see it again.
 
 import argparse
 import logging
-import multiprocessing
 import os
 import sys
 from collections import Counter
 from collections.abc import Iterable
+from concurrent.futures import ProcessPoolExecutor
 from typing import Final
 
 import structlog
@@ -26,9 +26,10 @@ def main() -> int:
     if options.seed is not None:
         return _count([_simulate((options.seed, options.steps))])
     seeds = range(options.first, options.first + options.runs)
-    with multiprocessing.Pool(options.jobs, _be_silent) as pool:
+    # Unlike a multiprocessing.Pool, it tells when a worker dies.
+    with ProcessPoolExecutor(options.jobs, initializer=_be_silent) as pool:
         work = ((seed, options.steps) for seed in seeds)
-        return _count(pool.imap_unordered(_simulate, work, chunksize=8))
+        return _count(pool.map(_simulate, work, chunksize=8))
 
 
 def _parse(words: list[str]) -> argparse.Namespace:

@@ -29,10 +29,6 @@ class Change:
     added: tuple[Pod, ...] = ()
     removed: tuple[Pod, ...] = ()
 
-    def sum(self, worth: Callable[[Pod], int]) -> int:
-        """Add up what the change adds, less what it removes."""
-        return sum(map(worth, self.added)) - sum(map(worth, self.removed))
-
 
 class _Step:
     """Some pods more and some pods less, after the steps *before*.

@@ -27,8 +27,9 @@ SHORT_LEASE = {
 }
 
 
-def document(name, **more):
-    return configuration(profiles=[profile(name)], clientConnection={"qps": 40, "burst": 5}, **more)
+def document(name, *, qps=40, **more):
+    connection = {"qps": qps, "burst": 5}
+    return configuration(profiles=[profile(name)], clientConnection=connection, **more)
 
 
 def bound_by(scheduler):
@@ -88,8 +89,8 @@ def test_killed_run_leaves_nothing_to_repair(control_plane, world):
     """kill -9: the next run reads from the cluster what there is, and goes on."""
     world.nodes("a", "b", cpu="20")
     with Placements(control_plane, world.namespace):
-        with scheduler_process(control_plane, config=document("relay")) as first:
-            pods = world.pods(40, cpu="1", scheduler="relay")
+        pods = world.pods(40, cpu="1", scheduler="relay")
+        with scheduler_process(control_plane, config=document("relay", qps=5)) as first:
             until(lambda: len(bound_by(first)) >= 5, "the load has begun")
             first.process.kill()
         assert len(bound_on_the_server(world)) < 40

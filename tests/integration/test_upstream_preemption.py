@@ -236,7 +236,7 @@ def test_the_gate_is_closed_until_all_are_told(world, kubelet, proxy, proxied):
     held.hold.set()
     running(world, high, "a")
     expect_gone(world, *victims)
-    assert proxied.metric("scheduler_preemption_attempts_total") == 1
+    assert proxied.metric("scheduler_preemption_victims_count") == 1
 
 
 def test_the_gate_is_closed_until_the_only_one_is_told(world, kubelet, proxy, proxied):
@@ -256,7 +256,7 @@ def test_the_gate_is_closed_until_the_only_one_is_told(world, kubelet, proxy, pr
     held.hold.set()
     running(world, high, "a")
     expect_gone(world, victim)
-    assert proxied.metric("scheduler_preemption_attempts_total") == 1
+    assert proxied.metric("scheduler_preemption_victims_count") == 1
 
 
 @pytest.mark.parametrize("finalizers", [[], ["example.com/keep"]], ids=["deleted", "terminating"])
