@@ -33,7 +33,6 @@ import ssl
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 from urllib.parse import quote
@@ -54,6 +53,7 @@ from hack.kubeconfig import (
 )
 from hack.ports import LOOPBACK, PortClaims
 from hack.processes import Process, ProcessGroup
+from hack.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -67,6 +67,7 @@ OPTIONAL_COMPONENTS: Final = (CONTROLLER_MANAGER, KWOK, KUBE_SCHEDULER)
 KWOK_NODES: Final = "kwok.x-k8s.io/node=fake"
 
 _SPAWNED_GRACE_SECONDS: Final = 10.0
+_ACCOUNT_SECONDS: Final = 30.0
 
 
 class ControlPlane:
@@ -200,8 +201,7 @@ class ControlPlane:
         metadata = {"name": name}
         self.request("POST", "/api/v1/namespaces", {"metadata": metadata})
         if CONTROLLER_MANAGER in self._components:
-            account = f"/api/v1/namespaces/{name}/serviceaccounts/default"
-            _wait_for(lambda: self._exists(account), f"default service account in {name}")
+            self._await_account(name)
 
     # -- Faults ------------------------------------------------------------------------------------
 
@@ -361,6 +361,12 @@ class ControlPlane:
         access = Access(f"https://{LOOPBACK}:{self._etcd_port}", context, {})
         self._await(process, lambda: self._healthy(access, "/health"))
 
+    def _await_account(self, namespace: str) -> None:
+        """Wait for the default service account: no pod is admitted before it is there."""
+        path = f"/api/v1/namespaces/{namespace}/serviceaccounts/default"
+        what = f"a default service account in {namespace}"
+        until(lambda: self._exists(path), what, seconds=_ACCOUNT_SECONDS)
+
     def _start_components(self) -> None:
         if CONTROLLER_MANAGER in self._components:
             self.start_controller_manager()
@@ -369,8 +375,7 @@ class ControlPlane:
         if KUBE_SCHEDULER in self._components:
             self.start_kube_scheduler()
         if CONTROLLER_MANAGER in self._components:
-            account = "/api/v1/namespaces/default/serviceaccounts/default"
-            _wait_for(lambda: self._exists(account), "default service account in default")
+            self._await_account("default")
 
     def _admission_off(self) -> list[str]:
         off = []
@@ -418,14 +423,6 @@ class ControlPlane:
 
 def _binaries_for(optional: Collection[str]) -> list[str]:
     return ["etcd", "kube-apiserver", "kubectl", *optional]
-
-
-def _wait_for(ready: Callable[[], bool], what: str, *, timeout_seconds: float = 30.0) -> None:
-    deadline = time.monotonic() + timeout_seconds
-    while not ready():
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"no {what} after {timeout_seconds:.0f} s")
-        time.sleep(0.02)
 
 
 def main() -> None:

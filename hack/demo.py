@@ -27,6 +27,7 @@ from hack.binaries.cache import default_cache
 from hack.control_plane import CONTROLLER_MANAGER, KWOK, ControlPlane
 from hack.nodes import add_nodes, node
 from hack.processes import Process, ProcessFailedError
+from hack.waiting import NotInTimeError, until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -59,7 +60,7 @@ def main() -> int:
     except KeyboardInterrupt:
         screen.say("\nStopped; everything is cleaned up.")
         return 130
-    except (MissingBinariesError, ProcessFailedError, TimeoutError) as problem:
+    except (MissingBinariesError, ProcessFailedError, NotInTimeError) as problem:
         print(f"error: {problem}", file=sys.stderr)
         return 1
 
@@ -271,11 +272,7 @@ def _bound_lines(process: Process) -> dict[str, Json]:
 
 
 def _wait_for(ready: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + _SETTLE_SECONDS
-    while not ready():
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"no {what} after {_SETTLE_SECONDS:.0f} s")
-        time.sleep(0.05)
+    until(ready, what, seconds=_SETTLE_SECONDS)
 
 
 # How it is shown.

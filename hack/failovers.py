@@ -30,6 +30,7 @@ import yaml
 from hack.control_plane import ControlPlane
 from hack.nodes import add_nodes, nodes
 from hack.ports import LOOPBACK, PortClaims
+from hack.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -264,11 +265,8 @@ def _binding(entry: dict[str, Any]) -> Binding:
     )
 
 
-def _until(holds: Callable[[], Any], what: str, *, seconds: float = _DEADLINE_SECONDS) -> None:
-    deadline = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < deadline, f"still not so after {seconds:.0f} s: {what}"
-        time.sleep(0.02)
+def _until(holds: Callable[[], Any], what: str) -> None:
+    until(holds, what, seconds=_DEADLINE_SECONDS)
 
 
 # The three acts.
@@ -281,6 +279,7 @@ def kills(arena: Arena, count: int, rng: random.Random) -> Iterator[Takeover]:
     standby = arena.start()
     for _ in range(count):
         _until(standby.awaits, "the standby knows the lease")
+        # Not for anything to happen: the moment of the kill is drawn, between two renewals.
         time.sleep(arena.times.retry * (1 + rng.random()))
         killed_at = time.time()
         leader.process.kill()
@@ -344,7 +343,8 @@ def relays(arena: Arena) -> Iterator[tuple[str, float]]:
 
 def _handover(arena: Arena, end: Callable[[], object], before: str) -> float:
     """End the leader *before*, and return how long it took until another held the lease."""
-    # The other must have seen the record, or it would wait for longer than it has to.
+    # The other must have seen the record, or it would wait for longer than it has to. It may be
+    # kube-scheduler, which shows to nobody what it has seen; it looks every one to 2.2 retries.
     time.sleep(arena.times.retry * 2.5)
     began = time.monotonic()
     end()

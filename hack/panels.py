@@ -220,6 +220,7 @@ def live(seconds: float) -> list[Panel]:
             _sleep_until(began + seconds / 3)
             for number in range(6):
                 arena.write_pod(f"huge-{number}", cpu="1000")
+                # Spread over several scrapes, so that the panel of pending pods shows a slope.
                 time.sleep(2)
             _sleep_until(began + seconds * 2 / 3)
             leader.process.kill()
@@ -230,6 +231,7 @@ def live(seconds: float) -> list[Panel]:
 
 
 def _sleep_until(moment: float) -> None:
+    # What the panels show is time itself: so much of it with load, and so much after the kill.
     time.sleep(max(0.0, moment - time.monotonic()))
 
 

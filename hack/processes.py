@@ -7,16 +7,16 @@ import json
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
+
+from hack.waiting import NotInTimeError, until
 
 if TYPE_CHECKING:
     import signal
     from collections.abc import Callable, Mapping, Sequence
 
 _GUARDIAN: Final = Path(__file__).with_name("guardian.py")
-_POLL_SECONDS: Final = 0.05
 _LOG_LINES_SHOWN: Final = 25
 
 
@@ -95,13 +95,12 @@ class Process:
         Raises:
             ProcessFailedError: the process ended first, or the time is up.
         """
-        deadline = time.monotonic() + timeout_seconds
-        while not ready():
-            if not self.running:
-                raise self._failed(f"ended with {self.returncode} before {what}")
-            if time.monotonic() > deadline:
-                raise self._failed(f"was not {what} after {timeout_seconds:.0f} s")
-            time.sleep(_POLL_SECONDS)
+        try:
+            until(lambda: ready() or not self.running, what, seconds=timeout_seconds)
+        except NotInTimeError:
+            raise self._failed(f"was not {what} after {timeout_seconds:.0f} s") from None
+        if not self.running and not ready():
+            raise self._failed(f"ended with {self.returncode} before {what}")
 
     def _failed(self, what: str) -> ProcessFailedError:
         return ProcessFailedError(

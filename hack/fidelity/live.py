@@ -14,7 +14,6 @@ others are told not to (`preemptionPolicy: Never`).
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
@@ -27,6 +26,7 @@ from hack.fidelity.ours import OurCluster
 from hack.fidelity.postable import make_postable_cluster
 from hack.fidelity.score_log import ScoreLog, Scores
 from hack.fidelity.words import NAMESPACES, Dice
+from hack.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -321,8 +321,5 @@ def _path(document: Json) -> str:
 
 
 def _awaited(look: Callable[[], Any], what: str) -> Any:
-    deadline = time.monotonic() + _PATIENCE_SECONDS
-    while not (found := look()):
-        assert time.monotonic() < deadline, f"kube-scheduler owes us {what}"
-        time.sleep(_PAUSE_SECONDS)
-    return found
+    what = f"kube-scheduler owes us {what}"
+    return until(look, what, seconds=_PATIENCE_SECONDS, poll_seconds=_PAUSE_SECONDS)

@@ -9,10 +9,10 @@ the local control plane, `tests.e2e.on_kind` with kind.
 from __future__ import annotations
 
 import re
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from hack import waiting
 from hack.api import ApiError, request
 
 if TYPE_CHECKING:
@@ -36,19 +36,14 @@ ZONES: Final = ("west", "west", "east")
 """The zones of the workers: of different sizes, so that spreading over them shows."""
 
 _DEADLINE_SECONDS: Final = 60.0
-_POLL_SECONDS: Final = 0.05
-# They come and go by themselves, whatever is installed.
 _NOT_FOUND: Final = 404
+# They come and go by themselves, whatever is installed.
 _RESTLESS: Final = {"events", "endpoints", "endpointslices", "leasecandidates", "componentstatuses"}
 
 
 def until(holds: Callable[[], Any], what: str, *, seconds: float = _DEADLINE_SECONDS) -> Any:
     """Ask until *holds* returns something true, and return that."""
-    deadline = time.monotonic() + seconds
-    while not (answer := holds()):
-        assert time.monotonic() < deadline, f"still not so after {seconds:.0f} s: {what}"
-        time.sleep(_POLL_SECONDS)
-    return answer
+    return waiting.until(holds, what, seconds=seconds)
 
 
 class Replica(Protocol):

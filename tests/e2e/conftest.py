@@ -88,6 +88,8 @@ def cluster(request: pytest.FixtureRequest, found_before: set[str]) -> Iterator[
     provided = LocalCluster()
     if _provider(request.config) == "kind":
         if why := engine_missing():
+            # What needs Docker is all that may be skipped, and tells why; nobody asks for kind but
+            # by name.
             pytest.skip(f"kind has nothing to run containers with: {why}")
         chosen = {name: request.config.getoption(f"--{name}") for name in ("name", "image", "keep")}
         provided = KindCluster(Settings.chosen(**chosen))

@@ -20,6 +20,7 @@ from hack.control_plane import ControlPlane
 from hack.kubeconfig import read_kubeconfig
 from hack.nodes import add_nodes, create_nodes, node, nodes
 from hack.processes import ProcessFailedError
+from tests.integration.world import until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -57,15 +58,8 @@ def _pod_status(plane, namespace, name):
     return plane.request("GET", f"/api/v1/namespaces/{namespace}/pods/{name}")["status"]
 
 
-def _eventually(holds: Callable[[], object], *, seconds=20.0):
-    deadline = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < deadline, f"still not so after {seconds:.0f} s"
-        time.sleep(0.05)
-
-
-async def _eventually_async(holds: Callable[[], object], *, seconds=20.0):
-    await asyncio.to_thread(_eventually, holds, seconds=seconds)
+async def _eventually(holds: Callable[[], object]):
+    await asyncio.to_thread(until, holds)
 
 
 def _alive(pid):
@@ -117,8 +111,8 @@ def test_everything_ends_with_its_owner(how):
         assert len(pids) == 2
         assert all(_alive(int(pid)) for pid in pids)
         owner.send_signal(how)
-    _eventually(lambda: not any(_alive(int(pid)) for pid in pids))
-    _eventually(lambda: not Path(directory).exists())
+    until(lambda: not any(_alive(int(pid)) for pid in pids))
+    until(lambda: not Path(directory).exists())
 
 
 def test_a_component_that_cannot_start_shows_its_log():
@@ -138,7 +132,7 @@ def test_rbac_forbids_what_was_not_granted(control_plane, namespace):
         *("create", "rolebinding", "readers", "-n", namespace),
         *("--clusterrole=view", "--group=strangers"),
     )
-    _eventually(
+    until(
         lambda: (
             control_plane.kubectl(
                 *("auth", "can-i", "list", "pods", "-n", namespace),
@@ -160,7 +154,7 @@ def test_a_service_account_can_log_in(control_plane, namespace):
 def test_controllers_work(control_plane, namespace, kubectl):
     kubectl("create", "deployment", "web", "--image=example", "--replicas=3", "-n", namespace)
     pods = f"/api/v1/namespaces/{namespace}/pods"
-    _eventually(lambda: len(control_plane.request("GET", pods)["items"]) == 3)
+    until(lambda: len(control_plane.request("GET", pods)["items"]) == 3)
 
 
 def test_killed_apiserver_comes_back_with_its_data():
@@ -187,7 +181,7 @@ def test_kwok_makes_nodes_ready_and_bound_pods_run():
         listed = plane.request("GET", "/api/v1/nodes")["items"]
         assert {each["status"]["capacity"]["cpu"] for each in listed} == {"4"}
         # The node lifecycle controller has seen the heartbeats.
-        _eventually(
+        until(
             lambda: (
                 not any(
                     each["spec"].get("taints")
@@ -222,7 +216,7 @@ async def test_kubelet_admits_in_order_and_fails_the_surplus(control_plane, name
         async with AdmittingKubelet(control_plane.admin_kubeconfig, nodes=[mine]):
             for name in ("first", "second", "third"):
                 _bind(control_plane, namespace, _pod(name), mine)
-            await _eventually_async(
+            await _eventually(
                 lambda: _pod_status(control_plane, namespace, "third")["phase"] == "Failed"
             )
         phases = [
@@ -248,19 +242,19 @@ async def test_kubelet_holds_resources_until_containers_have_stopped(control_pla
             control_plane.admin_kubeconfig, nodes=[mine], shutdown_seconds=1.5
         ):
             _bind(control_plane, namespace, _pod("leaving", grace=30), mine)
-            await _eventually_async(
+            await _eventually(
                 lambda: _pod_status(control_plane, namespace, "leaving")["phase"] == "Running"
             )
             began = time.monotonic()
             control_plane.request("DELETE", f"{pods}/leaving")
             _bind(control_plane, namespace, _pod("too-early"), mine)
-            await _eventually_async(
+            await _eventually(
                 lambda: _pod_status(control_plane, namespace, "too-early")["phase"] == "Failed"
             )
-            await _eventually_async(lambda: _is_gone(control_plane, f"{pods}/leaving"))
+            await _eventually(lambda: _is_gone(control_plane, f"{pods}/leaving"))
             assert time.monotonic() - began > 1.4
             _bind(control_plane, namespace, _pod("in-time"), mine)
-            await _eventually_async(
+            await _eventually(
                 lambda: _pod_status(control_plane, namespace, "in-time")["phase"] == "Running"
             )
     finally:
@@ -274,7 +268,7 @@ def test_kubelet_runs_as_a_process(control_plane, namespace):
     try:
         _bind(control_plane, namespace, _pod("misplaced", nodeSelector={"disk": "fast"}), mine)
         assert _pod_status(control_plane, namespace, "misplaced")["phase"] == "Pending"
-        _eventually(lambda: _pod_status(control_plane, namespace, "misplaced")["phase"] == "Failed")
+        until(lambda: _pod_status(control_plane, namespace, "misplaced")["phase"] == "Failed")
         assert _pod_status(control_plane, namespace, "misplaced")["reason"] == "NodeAffinity"
     finally:
         kubelet.stop()

@@ -3,7 +3,6 @@
 import os
 import re
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,7 @@ import yaml
 
 from hack.control_plane import ControlPlane
 from hack.nodes import add_nodes, node
+from tests.integration.world import until
 
 pytestmark = pytest.mark.integration
 
@@ -33,13 +33,6 @@ def _profile():
     other = _shown("examples/02-filter-plugin/README.md", "KubeSchedulerConfiguration")
     one["profiles"][0]["plugins"] |= other["profiles"][0]["plugins"]
     return one
-
-
-def _eventually(holds, seconds=20.0):
-    deadline = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < deadline, f"still not so after {seconds:.0f} s"
-        time.sleep(0.05)
 
 
 def test_the_examples_decide_where_the_pod_of_the_readme_goes(tmp_path):
@@ -67,7 +60,7 @@ def test_the_examples_decide_where_the_pod_of_the_readme_goes(tmp_path):
         )
         pod = _shown("README.md", "Pod")
         plane.request("POST", pods, pod)
-        _eventually(lambda: plane.request("GET", f"{pods}/hello")["spec"].get("nodeName") == "spot")
+        until(lambda: plane.request("GET", f"{pods}/hello")["spec"].get("nodeName") == "spot")
 
         plane.kubectl("label", "node", "spot", "maintenance=draining")
         plane.kubectl("cordon", "plain")
@@ -77,6 +70,6 @@ def test_the_examples_decide_where_the_pod_of_the_readme_goes(tmp_path):
             conditions = plane.request("GET", f"{pods}/later")["status"].get("conditions", [{}])
             return conditions[0].get("message", "")
 
-        _eventually(lambda: "2 node(s) were being drained" in message())
+        until(lambda: "2 node(s) were being drained" in message())
         plane.kubectl("label", "node", "spot", "maintenance-")
-        _eventually(lambda: plane.request("GET", f"{pods}/later")["spec"].get("nodeName") == "spot")
+        until(lambda: plane.request("GET", f"{pods}/later")["spec"].get("nodeName") == "spot")

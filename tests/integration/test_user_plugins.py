@@ -45,6 +45,7 @@ class Stalls:
 
     def score(self, pod, nodes):
         while True:
+            # For ever, in short pieces: what breaks a plugin off gets its turn between them.
             time.sleep(0.01)
 
 

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import yaml
 
+from hack import waiting
 from hack.api import MERGE_PATCH, STRATEGIC_PATCH, ApiError, request_text
 from hack.kubeconfig import Access
 from hack.nodes import node
@@ -53,11 +54,7 @@ running: list[Scheduler] = []
 
 def until(holds: Callable[[], Any], what: str = "", *, seconds: float = DEADLINE_SECONDS) -> Any:
     """Ask until *holds* returns something true, and return that."""
-    deadline = time.monotonic() + seconds
-    while not (answer := holds()):
-        assert time.monotonic() < deadline, f"still not so after {seconds:.0f} s: {what or holds}"
-        time.sleep(_POLL_SECONDS)
-    return answer
+    return waiting.until(holds, what, seconds=seconds)
 
 
 def configuration(**fields: Any) -> Json:

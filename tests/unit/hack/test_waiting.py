@@ -1,0 +1,15 @@
+"""Waiting for what other processes do."""
+
+import pytest
+
+from hack.waiting import NotInTimeError, until
+
+
+def test_it_returns_the_first_answer_that_is_true():
+    answers = iter([None, [], "there", "later"])
+    assert until(lambda: next(answers), seconds=60, poll_seconds=0) == "there"
+
+
+def test_what_does_not_come_is_named():
+    with pytest.raises(NotInTimeError, match="still not so after 0 s: a node is there"):
+        until(lambda: None, "a node is there", seconds=0, poll_seconds=0)
