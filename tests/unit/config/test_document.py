@@ -153,7 +153,7 @@ def test_what_cannot_be_read_is_named_with_its_path(text, expected):
         ("", "document: is empty; begin with apiVersion:"),
         ("[]", "document: must hold fields, got []"),
         ("a: [", "document: is no YAML: line 1, column 5:"),
-        ("a: 1\n---\nb: 2", "document: is no YAML: line 2, column 1:"),
+        ("a: 1\n---\nb: 2", "document: is followed by another one in line 3; keep one of them"),
         ("kind: KubeSchedulerConfiguration", "apiVersion: must be given"),
         ("apiVersion: kubescheduler.config.k8s.io/v1", "kind: must be given"),
         ("kind: Pod\napiVersion: v1", "kind: couldn't decode as KubeSchedulerConfiguration"),
@@ -188,7 +188,7 @@ def test_a_mistake_is_not_blamed_again_for_what_follows_from_it():
     [
         ("clientConnection: {burst: -1}", "clientConnection.burst: must be non-negative"),
         (
-            "leaderElection: {leaseDuration: 0s}",
+            "leaderElection: {leaseDuration: -1s}",
             "leaderElection.leaseDuration: must be greater than zero",
         ),
         (
@@ -196,7 +196,7 @@ def test_a_mistake_is_not_blamed_again_for_what_follows_from_it():
             "leaderElection.renewDeadline: must be greater than zero",
         ),
         (
-            "leaderElection: {retryPeriod: 0s}",
+            "leaderElection: {retryPeriod: -1s}",
             "leaderElection.retryPeriod: must be greater than zero",
         ),
         (
