@@ -44,7 +44,7 @@ def _check_type(name: str, given: dict[str, Any], path: str, problems: Problems)
     """Take the type out of *given*; it may be absent, since the plugin's name tells it."""
     expected = {"kind": f"{name}Args", "apiVersion": API_VERSION}
     for field, value in expected.items():
-        if (given.pop(field, value) or value) != value:
+        if given.pop(field, value) not in (value, None, ""):
             text = f"has to match plugin args; write {value}, or leave it out"
             problems.add(child(path, field), text)
 

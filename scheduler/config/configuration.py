@@ -179,6 +179,7 @@ def _complete(document: KubeSchedulerConfiguration) -> KubeSchedulerConfiguratio
         document,
         client_connection=replace(
             connection,
+            content_type=connection.content_type or ClientConnection().content_type,
             qps=connection.qps or DEFAULT_QPS,
             burst=connection.burst or DEFAULT_BURST,
         ),

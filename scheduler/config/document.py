@@ -91,8 +91,7 @@ class PluginEntry(Part, frozen=True):
     means all."""
 
     weight: Int32 = 0
-    """How much its scores count; below zero they count against a node. Default: 1 (also for 0); has
-    a meaning where it scores only."""
+    """How much its scores count. Default: 1 (also for 0); has a meaning where it scores only."""
 
 
 class PluginSet(Part, frozen=True):
@@ -251,8 +250,8 @@ class Extender(Part, frozen=True):
     """The verb that binds a pod instead of the scheduler; one extender at most. Default: none."""
 
     enable_https: bool = field(default=False, name="enableHTTPS")
-    """Whether it is reached by HTTPS, and trusted whoever it is unless tlsConfig names an authority.
-    Default: false."""
+    """Whether it is reached by HTTPS, whoever it is unless tlsConfig names an authority. Default:
+    false."""
 
     tls_config: TlsConfig | None = None
     """How it is trusted. Default: the system's authorities, but see enableHTTPS; no client

@@ -120,6 +120,8 @@ class Expansion:
             self.problems.add(where, removed(entry.name))
         elif not self._known(entry.name):
             self.problems.add(where, f'{kind} "{entry.name}" does not exist{_hint(entry.name)}')
+        if entry.weight < 0:
+            self.problems.add(child(where, "weight"), f"must not be negative, got {entry.weight}")
 
     def _check_unique(self, names: list[str], point: Point) -> None:
         for name in {name for name in names if names.count(name) > 1}:

@@ -98,13 +98,21 @@ def _context(extender: Extender, field: str) -> ssl.SSLContext | bool:
         raise ConfigurationError(
             f"{field}.insecure: contradicts caFile and caData: drop it or drop them"
         )
-    if (tls.cert_data or tls.cert_file) and not (tls.key_data or tls.key_file):
-        raise ConfigurationError(f"{field}.keyFile: must be given, or keyData: there is no key")
+    for given, missing in (("cert", "key"), ("key", "cert")):
+        if _has(tls, given) and not _has(tls, missing):
+            raise ConfigurationError(
+                f"{field}.{missing}File: must be given, or {missing}Data: "
+                f"{given}File and {given}Data are of no use without it"
+            )
     checked = not tls.insecure and (authority or not extender.enable_https)
     try:
         return _load(tls, checked=checked)
     except (OSError, ssl.SSLError, ValueError) as problem:
         raise ConfigurationError(f"{field}: cannot be used: {problem}") from problem
+
+
+def _has(tls: TlsConfig, what: str) -> bool:
+    return bool(getattr(tls, f"{what}_data") or getattr(tls, f"{what}_file"))
 
 
 def _load(tls: TlsConfig, *, checked: bool) -> ssl.SSLContext:

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"sort"
@@ -16,16 +17,19 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	configscheme "k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
+	configv1 "k8s.io/kubernetes/pkg/scheduler/apis/config/v1"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/validation"
 	"k8s.io/kubernetes/pkg/scheduler/profile"
 )
 
 // A ruling is what becomes of a KubeSchedulerConfiguration: the stage that refuses it, if any does,
-// what is said, and which fields are blamed where they are named.
+// what is said, and which fields are blamed where they are named. What is accepted is given back
+// complete, with the plugins of each profile in their final order.
 type ruling struct {
-	Stage    string   `json:"stage"`
-	Problems []string `json:"problems,omitempty"`
-	Fields   []string `json:"fields,omitempty"`
+	Stage    string          `json:"stage"`
+	Problems []string        `json:"problems,omitempty"`
+	Fields   []string        `json:"fields,omitempty"`
+	Complete json.RawMessage `json:"complete,omitempty"`
 }
 
 // judgeDocument takes the steps of a start: decode, validate, build.
@@ -40,7 +44,11 @@ func judgeDocument(ctx context.Context, text string) ruling {
 	if err := build(ctx, document); err != nil {
 		return ruling{Stage: "build", Problems: each(err), Fields: blamed(err)}
 	}
-	return ruling{Stage: "accepted"}
+	complete, err := encodeDocument(document)
+	if err != nil {
+		return ruling{Stage: "encode", Problems: each(err)}
+	}
+	return ruling{Stage: "accepted", Complete: complete}
 }
 
 func decodeDocument(text string) (*config.KubeSchedulerConfiguration, error) {
@@ -56,9 +64,19 @@ func decodeDocument(text string) (*config.KubeSchedulerConfiguration, error) {
 	return document, nil
 }
 
+func encodeDocument(document *config.KubeSchedulerConfiguration) ([]byte, error) {
+	info, ok := runtime.SerializerInfoForMediaType(configscheme.Codecs.SupportedMediaTypes(), runtime.ContentTypeJSON)
+	if !ok {
+		return nil, errors.New("no serializer for JSON")
+	}
+	return runtime.Encode(configscheme.Codecs.EncoderForVersion(info.Serializer, configv1.SchemeGroupVersion), document)
+}
+
+// build makes the scheduler, as a start would, and replaces the plugins of each profile by those that
+// were made.
 func build(ctx context.Context, document *config.KubeSchedulerConfiguration) error {
 	client := fake.NewClientset()
-	_, err := scheduler.New(ctx, client, informers.NewSharedInformerFactory(client, 0), nil,
+	made, err := scheduler.New(ctx, client, informers.NewSharedInformerFactory(client, 0), nil,
 		profile.NewRecorderFactory(events.NewBroadcaster(&events.EventSinkImpl{Interface: client.EventsV1()})),
 		scheduler.WithComponentConfigVersion(document.APIVersion),
 		scheduler.WithProfiles(document.Profiles...),
@@ -66,7 +84,14 @@ func build(ctx context.Context, document *config.KubeSchedulerConfiguration) err
 		scheduler.WithExtenders(document.Extenders...),
 		scheduler.WithParallelism(document.Parallelism),
 	)
-	return err
+	if err != nil {
+		return err
+	}
+	for index := range document.Profiles {
+		asked := &document.Profiles[index]
+		asked.Plugins = made.Profiles[asked.SchedulerName].ListPlugins()
+	}
+	return nil
 }
 
 func each(err error) (problems []string) {

@@ -166,6 +166,7 @@ def test_expansion(said, point, expected):
         ({"multiPoint": "A A"}, 'multiPoint.enabled[1]: plugin "A" already registered as "Filter'),
         ({"filter": "EBSLimits"}, "filter.enabled[0]: EBSLimits was invalid in version"),
         ({"multiPoint": "CinderLimits"}, "multiPoint.enabled[0]: CinderLimits was invalid in"),
+        ({"score": "A=-1"}, "score.enabled[0].weight: must not be negative, got -1"),
         (
             {"score": "A=2147483648"},
             "score.enabled[0].weight: must be a whole number of 32 bits, got 2147483648",
@@ -181,12 +182,6 @@ def test_plugins_that_cannot_be_had_are_refused(said, expected):
         resolve(text)
 
     assert caught.value.problems[0].startswith(f"profiles[0].plugins.{expected}")
-
-
-def test_a_weight_below_zero_counts_against_a_node():
-    (profile,) = resolve(profile_text(queueSort="Sort", score="A=-3")).profiles
-
-    assert shown(profile, Point.SCORE) == "A=-3"
 
 
 def test_a_queue_sort_plugin_is_needed():
