@@ -24,7 +24,7 @@ Seconds = Annotated[float, "duration"]
 Int32 = Annotated[int, "int32"]
 """A whole number that Go keeps in 32 bits."""
 
-TYPE_FIELDS = ("apiVersion", "kind")
+_LARGEST = 3.5e38  # Go keeps these in 32 bits
 
 
 class _Unreadable(Exception):  # noqa: N818 - never leaves this module
@@ -159,6 +159,8 @@ def _whole32(given: object) -> int:
 def _number(given: object) -> float:
     if not isinstance(given, int | float) or isinstance(given, bool):
         raise _Unreadable("must be a number")
+    if not abs(given) < _LARGEST:
+        raise _Unreadable("must be a number of a size that exists")
     return float(given)
 
 

@@ -36,6 +36,10 @@ _MOST_VALUES: Final = 1_000_000
 
 def plain(text: str, problems: Problems) -> object:
     """Return what *text* says, in dictionaries, lists and scalars."""
+    if text.lstrip().startswith("{"):
+        text = text.replace(
+            "\t", " "
+        )  # JSON may be indented by tabs; within its strings none stand
     loader = _Loader(text)
     try:
         node = loader.get_node() if loader.check_node() else None
@@ -117,6 +121,9 @@ class _Reading:
     def _mapping(
         self, node: yaml.MappingNode, path: str, above: tuple[yaml.Node, ...]
     ) -> dict[str, object]:
+        if not all(isinstance(key, yaml.ScalarNode) for key, _ in node.value):
+            self._problems.add(path, "has a field whose name is no text")
+            return {}
         own = [str(key.value) for key, _ in node.value]
         for name in sorted({name for name in own if own.count(name) > 1}):
             self._problems.add(child(path, name), "is given twice; keep one of them")
