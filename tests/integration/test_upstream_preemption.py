@@ -26,7 +26,8 @@ TestDisablePreemption                                       without_the_plugin_n
 TestPodPriorityResolution                                   priorities_are_the_classes
 TestPreemptionStarvation                                    the_waiting_do_not_starve_the…
 TestPreemptionRaces                                         nobody_slips_in
-TestPDBInPreemption                                         budgets_decide_before_priorities (3)
+TestPDBInPreemption                                         a_budget_decides_before_… (2),
+                                                            budgets_and_then_priorities_…
 TestReadWriteOncePodPreemption                              a_claim_for_one_pod_changes_hands (3)
 TestNominatedNode: high preempts there                      test_preemption: a_more_important_pod…
 … high fits beside                                          a_nomination_ends_where_another_fits
