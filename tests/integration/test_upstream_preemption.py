@@ -59,7 +59,7 @@ from tests.integration.ranks import (
     running,
     stays,
 )
-from tests.integration.test_volumes import Storage, mounting
+from tests.integration.storage import mounting
 from tests.integration.world import configuration, scheduler_process, until
 
 pytestmark = pytest.mark.integration
@@ -128,13 +128,6 @@ def with_plugins(world, tmp_path, monkeypatch):
     ]
     with scheduler_process(world.plane, config=configuration(profiles=profiles)) as started:
         yield started
-
-
-@pytest.fixture
-def storage(world):
-    storage = Storage(world)
-    yield storage
-    storage.clear()
 
 
 def apart_from(app):

@@ -14,7 +14,7 @@ from scheduler.plugins.default_preemption import DefaultPreemption
 from scheduler.snapshot.node_table import NodeTable
 from scheduler.testing.harness import bare_profile
 from tests.unit.plugins.preempting import FILTERS, budget, victims_of, world
-from tests.unit.plugins.test_every_plugin import any_node, any_pod
+from tests.unit.plugins.worlds import any_node, any_pod
 
 
 @dataclass
