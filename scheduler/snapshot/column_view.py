@@ -97,7 +97,7 @@ class ColumnView:
         self._check()
         mask = np.zeros(len(self), dtype=np.bool_)
         mask[list(self._changes.rows)] = True
-        return mask
+        return read_only(mask)
 
     # How columns are read.
 
@@ -129,7 +129,7 @@ class ColumnView:
         """Return on which rows *tally* counts anything; on none without one."""
         self._check()
         if tally is None:
-            return np.zeros(len(self), dtype=np.bool_)
+            return read_only(np.zeros(len(self), dtype=np.bool_))
         return self._gather(tally.where(self._whole))
 
     def _changed(self, column: Int64s, worth: Worth) -> Int64s:
@@ -143,4 +143,4 @@ class ColumnView:
         mask = mask.copy()
         for row in self._changes.rows:
             mask[row] = answer(row)
-        return mask
+        return read_only(mask)

@@ -327,7 +327,7 @@ class NodeTable(ColumnView):
         """How many volumes of pods, on whatever node, are the claim ``namespace/name``."""
         self._check()
         everywhere = np.full(len(self), self._columns.volumes.users(claim), dtype=np.int64)
-        return self._changed(everywhere, worths.mounting(claim))
+        return self._changed(read_only(everywhere), worths.mounting(claim))
 
     def disks_taken(self, wanted: Sequence[DiskUse]) -> Mask:
         """Whether a pod on the node has any of *wanted* in a way that leaves no room for more."""
@@ -346,7 +346,7 @@ class NodeTable(ColumnView):
 
     def volume_limit(self, driver: str) -> Int64s:
         """How many volumes of *driver* the node takes; -1 where any number."""
-        return self._tally(self._columns.volumes.limit(driver)) - 1
+        return read_only(self._tally(self._columns.volumes.limit(driver)) - 1)
 
     def volumes_in_use(self, driver: str) -> Int64s:
         """How many volumes of *driver* pods use, or are attached, on the node."""
@@ -355,7 +355,7 @@ class NodeTable(ColumnView):
             column = column.copy()
             for row in self._changes.rows:
                 column[row] = sum(volume[0] == driver for volume in self._volumes_on(row).all)
-        return column
+        return read_only(column)
 
     def mounting(self, volume: UniqueVolume) -> Mask:
         """Whether a pod on the node uses *volume*."""
