@@ -360,6 +360,20 @@ async def test_what_pre_bind_changed_is_changed_back_when_the_pod_is_not_bound(f
 
 
 @in_virtual_time
+async def test_a_patch_whose_answer_is_lost_is_changed_back():
+    """It may have taken effect; one that was refused has not."""
+    for fault, requests in ((Lose(executed=True), 2), (Refuse(Forbidden("no", status=403)), 1)):
+        async with Harness(Clerk(effects=[PATCH])) as cluster:
+            with_claim(cluster)
+            cluster.api.plan("PATCH", "/data$", fault)
+            cluster.create(make_node("a"), make_pod())
+            await cluster.settle(0.5)
+
+            assert len(cluster.api.asked("PATCH", "/data$")) == requests
+            assert cluster.api.documents[CLAIM]["spec"] == {}
+
+
+@in_virtual_time
 async def test_a_condition_is_asked_again_when_facts_arrive():
     seen = []
 
