@@ -13,15 +13,13 @@ from functools import lru_cache
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from scheduler.model.csi_migration import SUCCESSORS, plugin_of, translated_affinity
 from scheduler.model.selectors import IN, Requirement, Selector
 from scheduler.model.storage import PersistentVolume, TopologySelectorTerm, VolumeNodeAffinity
+from scheduler.snapshot.arrays import Mask
 from scheduler.snapshot.node_selector import compile_selector
 from scheduler.snapshot.node_table import NodeTable
-
-Mask = NDArray[np.bool_]
 
 _COMPILED_KEPT: Final = 8192
 
