@@ -1,5 +1,6 @@
 """`py-scheduler explain` on a snapshot: the same decision, and everybody heard out."""
 
+import gzip
 import json
 import sys
 from pathlib import Path
@@ -189,6 +190,20 @@ def test_several_files_and_yaml_make_one_cluster():
     said = answer(Question(name="web", snapshots=(first, second)))
 
     assert (said["nodes"], said["node"]) == (2, "a")
+
+
+def test_the_output_of_several_commands_may_follow_each_other():
+    """``(kubectl get nodes -o json; kubectl get pods -A -o json) > dump.json``."""
+    parts = (dump(*CLUSTER[:2])[1], json.dumps(json.loads(dump(*CLUSTER[2:])[1]), indent=2))
+
+    said = answer(Question(name="web", snapshots=(("dump", "\n".join(parts)),)))
+
+    assert said == ask()
+
+
+def test_a_pod_that_is_over_is_told_as_such():
+    with pytest.raises(ConfigurationError, match=r"pod default/web is over \(Succeeded\)"):
+        ask(node("a"), {**pod("web"), "status": {"phase": "Succeeded"}})
 
 
 def test_times_in_yaml_stay_text():
@@ -562,6 +577,17 @@ def test_resources_with_an_unusual_plural_are_found(tmp_path, monkeypatch):
         ("{}", "dump: an object without kind; give"),
         ('{"kind": "List", "items": 3}', "dump: items: must be a list of objects"),
         ('{"kind": "List", "items": [{}]}', "dump: an item without kind; give"),
+        (
+            '{"kind": "List", "items": [{"ki',
+            "dump: ends in the middle of an object (line 1): it was",
+        ),
+        ('{"kind": "List",', "dump: ends in the middle of an object (line 1): it was cut off"),
+        (
+            '{"kind": "List"}\n{"kind" 3}',
+            "dump: no JSON: line 2, column 9: Expecting ':' delimiter",
+        ),
+        ("[" * 5000, "dump: is nested too deeply"),
+        ('{"a":' * 99999, "dump: is nested too deeply"),
         ("a: b: c", "dump: neither JSON nor YAML: mapping values are not allowed"),
         ('{"kind": "List", "items": []}', "there is no pod default/web in the snapshot; name its"),
     ],
@@ -577,6 +603,10 @@ def test_a_bad_snapshot_is_refused_in_one_line(text, says):
     ("document", "says"),
     [
         ({"kind": "Deployment"}, "pod.yaml: must hold one Pod and nothing else, not Deployment"),
+        (
+            {"kind": "Deployment", "spec": {"template": {}}},
+            "pod.yaml: must hold one Pod and nothing else, not Deployment; write its spec.template",
+        ),
         ({**new(), "spec": 3}, "pod.yaml: spec: Expected `object`, got `int`"),
         ({**new(), "metadata": {"name": 3}}, "pod.yaml: metadata.name: Expected `str`"),
         (new(cpu="lots"), "pod.yaml: spec.containers[0].resources.requests[cpu]"),
@@ -602,7 +632,7 @@ def test_namespaces_must_agree():
 def test_extenders_are_said_not_to_have_been_asked():
     document = f"{HEAD}extenders: [{{urlPrefix: 'http://127.0.0.1:9', filterVerb: filter}}]"
 
-    assert "1 extender(s) were not asked" in ask(config=document)["notes"]
+    assert "extender http://127.0.0.1:9 was not asked" in ask(config=document)["notes"]
 
 
 def test_an_unknown_profile_is_refused():
@@ -755,6 +785,7 @@ def test_documents_can_be_read_back(files, output, read):
         (("-f", "-", "-s", "-"), "only one file can be read from standard input"),
         (("web", "-s", "x", "--context", "c"), "with --snapshot no API server is asked"),
         (("web", "-s", "nowhere"), "error: --snapshot: cannot read nowhere: No such file"),
+        (("shop/web", "-s", "x"), "a name has no slash: write -n shop web"),
     ],
 )
 def test_mistakes_cost_one_line_and_exit_code_2(args, says):
@@ -762,3 +793,17 @@ def test_mistakes_cost_one_line_and_exit_code_2(args, says):
 
     assert result.exit_code == 2
     assert says in result.output
+
+
+def test_a_compressed_snapshot_is_named_as_such(tmp_path):
+    path = tmp_path / "dump.json.gz"
+    path.write_bytes(gzip.compress(dump(*CLUSTER)[1].encode()))
+
+    result = invoke("web", "-s", path)
+
+    assert result.exit_code == 2
+    assert "is compressed; unpack it first, as by zcat" in result.output
+
+
+def test_a_pod_may_be_named_as_kubectl_names_it(files):
+    assert invoke("pod/web", "-s", files / "dump.json").exit_code == 0
