@@ -350,8 +350,11 @@ def _ask_post_filter(
         # The filters' verdict stands, whatever goes wrong in the search for room.
         return Refusal(str(bug), stop=True)
     yield BREATHE
-    if isinstance(answer, Proposal | Refusal):
-        return answer
+    match answer:
+        case Refusal(str()):
+            return answer
+        case Proposal(Candidate(), tuple(), str()):
+            return answer
     return Refusal(str(PluginError(plugin.name, f"answered PostFilter with {answer!r}")), stop=True)
 
 

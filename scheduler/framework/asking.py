@@ -13,7 +13,8 @@ def ask(point: str, plugin: str, observer: Observer, question: Callable[..., R],
     """Put *question* to *plugin*.
 
     Raises:
-        PluginError: If the plugin raises anything: that is a bug of the plugin, or it met a pod
+        PluginError: If the plugin raises anything, ``SystemExit`` included, with which a library
+            for command lines would end the process: that is a bug of the plugin, or it met a pod
             that it cannot read.
     """
     with observer.plugin(point, plugin):
@@ -23,5 +24,5 @@ def ask(point: str, plugin: str, observer: Observer, question: Callable[..., R],
             raise PluginError(plugin, f"cannot judge the pod: {problem}") from problem
         except PluginError:
             raise  # of a plugin that this one asked
-        except Exception as bug:
+        except (Exception, SystemExit) as bug:
             raise PluginError(plugin, f"raised {type(bug).__name__} in {point}: {bug}") from bug

@@ -27,6 +27,10 @@ _METHODS: Final[Mapping[Point, str]] = {
 _FIELD: Final = re.compile(r"[A-Za-z_][\w.\[\]]*: ", re.ASCII)
 
 
+METHODS: Final = (*dict.fromkeys(_METHODS.values()), "unreserve", "normalize")
+"""What a plugin can be asked."""
+
+
 def points_of(plugin: type) -> frozenset[Point]:
     """Return the extension points that a plugin class serves."""
     return frozenset(point for point, method in _METHODS.items() if hasattr(plugin, method))
@@ -91,7 +95,7 @@ class Registry:
             raise ConfigurationError(
                 *(_placed(line, name, spec) for line in problem.problems)
             ) from problem
-        except Exception as problem:
+        except (Exception, SystemExit) as problem:
             where = spec.paths.get(name, f"profile {spec.scheduler_name}")
             text = str(problem) or type(problem).__name__
             raise ConfigurationError(f"{where}: initializing plugin {name!r}: {text}") from problem

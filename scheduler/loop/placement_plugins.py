@@ -7,15 +7,17 @@ RunReservePluginsUnreserve, RunPermitPlugins, RunPreBindPlugins).
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from scheduler.cache.cluster_cache import ClusterCache
 from scheduler.errors import PluginError
+from scheduler.framework import answers
 from scheduler.framework.asking import ask
-from scheduler.framework.effects import Effect, Patch, WaitUntil
+from scheduler.framework.effects import Condition, Effect, Patch, WaitUntil
 from scheduler.framework.filtering import ask_filters, ask_pre_filters
 from scheduler.framework.observer import Observer
 from scheduler.framework.plugin import PermitPlugin, PreBindPlugin, Reserved, ReservePlugin
-from scheduler.framework.rejection import Allow, Failure, Reject, Wait
+from scheduler.framework.rejection import Allow, Failure, PermitAnswer, Reject, Wait
 from scheduler.loop.failures import Failed
 from scheduler.loop.placement import Placement
 from scheduler.loop.plugin_care import PluginCare
@@ -67,7 +69,7 @@ class PlacementPlugins:
             "Reserve",
             plugin.name,
             self._watch(placement),
-            plugin.reserve,
+            answers.held(answers.reservation, plugin, "reserve"),
             placement.pod,
             placement.node,
             self._cache.view(),
@@ -119,29 +121,46 @@ class PlacementPlugins:
                     waits.append((plugin, answer))
                 case Reject(reason):
                     return Failed.rejected(plugin.name, reason)
-                case _:
-                    raise PluginError(plugin.name, f"answered permit with {answer!r}")
         return waits
 
     def ask_permit(
         self, placement: Placement, plugin: PermitPlugin, waiting: Sequence[Pod]
-    ) -> object:
+    ) -> PermitAnswer:
         """Ask one plugin, for the first time or again."""
-        watch = self._watch(placement)
         return ask(
-            "Permit", plugin.name, watch, plugin.permit, placement.pod, placement.node, waiting
+            "Permit",
+            plugin.name,
+            self._watch(placement),
+            answers.held(answers.permit, plugin, "permit"),
+            placement.pod,
+            placement.node,
+            waiting,
         )
 
     # PreBind.
 
     def effects(self, plugin: PreBindPlugin, placement: Placement) -> list[Effect]:
         """Return what *plugin* wants done before the pod is bound."""
-        return ask(
+        watch = self._watch(placement)
+        found = ask(
             "PreBind",
             plugin.name,
-            self._watch(placement),
-            lambda: list(plugin.pre_bind(placement.pod, placement.node, self._cache.view())),
+            watch,
+            answers.held(answers.effects, plugin, "pre_bind"),
+            placement.pod,
+            placement.node,
+            self._cache.view(),
         )
+
+        def carefully(condition: Condition) -> Condition:
+            return lambda nodes: ask("PreBind", plugin.name, watch, condition, nodes)
+
+        return [
+            replace(each, condition=carefully(each.condition))
+            if isinstance(each, WaitUntil)
+            else each
+            for each in found
+        ]
 
     def has_to_prepare(self, placement: Placement) -> bool:
         """Tell whether a plugin wants something done or waited for before the pod is bound."""

@@ -20,6 +20,7 @@ from types import TracebackType
 from typing import Any, Final, Protocol, TypeVar
 
 from scheduler.errors import MalformedObject, PluginError
+from scheduler.framework import answers
 from scheduler.framework.asking import ask
 from scheduler.framework.cluster_event import Hint, Requeue
 from scheduler.framework.observer import SILENT, Ending, Observer
@@ -142,8 +143,10 @@ class PluginCare:
         )
 
     def _gate(self, profile: Profile, gate: PreEnqueuePlugin) -> PreEnqueuePlugin:
-        method = self.method("PreEnqueue", profile, gate.name, gate.pre_enqueue)
-        return gate if method == gate.pre_enqueue else _Gate(gate.name, method)
+        if not self.is_foreign(profile, gate.name):
+            return gate
+        question = answers.held(answers.gate, gate, "pre_enqueue")
+        return _Gate(gate.name, self.method("PreEnqueue", profile, gate.name, question))
 
     def _requeue(self, profile: Profile, plugin: str, said: Requeue) -> Requeue:
         if said.hint is None:

@@ -127,6 +127,10 @@ class _Examination:
             self._fail(f"it needs a name: a text, not {name!r}")
         if not any(self._serves(method) for method in _METHODS if method not in _BESIDES):
             self._fail("it serves no extension point; is a method misspelled?")
+        if self._serves("reserve") and not self._serves("unreserve"):
+            self._fail("it has reserve and no unreserve, which takes back what was noted")
+        if isinstance(getattr(self._plugin, "needs", ()), str):
+            self._fail("needs is one text; it is a list of them")
         for method in _METHODS:
             found = getattr(self._plugin, method, None)
             if iscoroutinefunction(found) or isasyncgenfunction(found):
@@ -384,7 +388,7 @@ class _Examination:
     def _ask_of(self, question: Callable[..., Any], what: str, *args: object) -> Any:
         try:
             return question(*args)
-        except Exception as bug:
+        except (Exception, SystemExit) as bug:
             hint = ""
             if "read-only" in str(bug):
                 hint = " (arrays of a NodeTable belong to everybody: work on a copy)"
