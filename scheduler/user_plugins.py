@@ -6,7 +6,7 @@ is imported that no profile enables: an import runs code.
 """
 
 import inspect
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Final
@@ -179,7 +179,7 @@ def _undeclared(who: str, plugin: Plugin) -> list[str]:
         return [f"{who}: needs is one text; write a list of them"]
     said = getattr(plugin, "requeue_on", None)
     if said is not None and not (
-        isinstance(said, Sequence) and all(isinstance(each, Requeue) for each in said)
+        isinstance(said, Collection) and all(isinstance(each, Requeue) for each in said)
     ):
         return [f"{who}: requeue_on holds something else than Requeue(ClusterEvent(...))"]
     return _unknown_needs(who, needs_of(plugin))

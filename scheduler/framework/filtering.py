@@ -123,13 +123,16 @@ def _said_before(plugin: PreFilterPlugin, pod: Pod, nodes: NodeTable) -> PreFilt
             return answer
         case Refused(str() as reason) if reason:
             return answer
-        case Only() if _are_names(answer.names):
-            return answer
+        case Only(names) if _are_names(names):
+            return Only(frozenset(names))
     raise PluginError(plugin.name, f"answered PreFilter with {answer!r}")
 
 
 def _are_names(names: object) -> bool:
-    return isinstance(names, AbstractSet) and all(isinstance(name, str) for name in names)
+    """Tell whether *names* are that: a list or tuple means the same as a set."""
+    return isinstance(names, AbstractSet | list | tuple) and all(
+        isinstance(name, str) for name in names
+    )
 
 
 def _nothing_left(plugins: Sequence[str]) -> str:

@@ -12,6 +12,7 @@ remains the author's word.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from inspect import isasyncgenfunction, iscoroutinefunction
 from typing import Any, Final, NoReturn
 
@@ -237,7 +238,7 @@ class _Examination:
                 case Refused(reason, resolvable):
                     self._check_reason("pre_filter", reason)
                     return [frozenset({(reason, resolvable)})] * len(table)
-                case Only(names):
+                case Only(names) if _are_names(names):
                     allowed = table.named(names)
                 case Failure(text=text):
                     self._fail(f"pre_filter failed: {text}")
@@ -444,6 +445,12 @@ def _told(answer: object) -> str:
         said = sorted(f"{text!r}{'' if helps else ' for good'}" for text, helps in answer)
         return f"refused: {'; '.join(said)}" if said else "feasible"
     return f"score {answer}"
+
+
+def _are_names(names: object) -> bool:
+    return isinstance(names, AbstractSet | list | tuple) and all(
+        isinstance(name, str) for name in names
+    )
 
 
 def _assumes(answer: object) -> bool:

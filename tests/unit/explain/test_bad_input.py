@@ -18,12 +18,12 @@ from tests.unit.explain.asking import ask, ask_new, new, node, pod
         ('{"kind": "List", "items": [{}]}', "dump: an item without kind; give"),
         (
             '{"kind": "List", "items": [{"ki',
-            "dump: ends in the middle of an object (line 1): it was",
+            "dump: ends in the middle of an object (line 1)",
         ),
         ('{"kind": "List",', "dump: ends in the middle of an object (line 1): it was cut off"),
         (
             '{"kind": "List"}\n{"kind" 3}',
-            "dump: no JSON: line 2, column 9: Expecting ':' delimiter",
+            "dump: no JSON: line 2, column 9: Expecting ':'",
         ),
         ("[" * 5000, "dump: is nested too deeply"),
         ('{"a":' * 99999, "dump: is nested too deeply"),
