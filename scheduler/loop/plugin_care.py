@@ -27,9 +27,9 @@ from scheduler.framework.observer import SILENT, Ending, Observer
 from scheduler.framework.plugin import PreEnqueuePlugin
 from scheduler.framework.profile import Profile
 from scheduler.framework.rejection import Gate
-from scheduler.loop.stall_timer import Stalled, StallTimer
 from scheduler.model.pod import Pod
 from scheduler.queue.hints import ProfileRules
+from scheduler.stall_timer import Stalled, StallTimer
 
 R = TypeVar("R")
 

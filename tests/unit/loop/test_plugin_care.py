@@ -26,10 +26,10 @@ from scheduler.framework.scoring import score_nodes
 from scheduler.loop.placement import Placement
 from scheduler.loop.placement_plugins import PlacementPlugins
 from scheduler.loop.plugin_care import CHANCES, PluginCare
-from scheduler.loop.stall_timer import StallTimer
 from scheduler.loop.telemetry import Telemetry
 from scheduler.observe.metrics import Metrics
 from scheduler.queue.hints import rules_for
+from scheduler.stall_timer import StallTimer
 from scheduler.testing import make_node, make_pod, make_table
 from scheduler.testing.clock import run
 from scheduler.testing.harness import Harness, bare_profile, default_profile
