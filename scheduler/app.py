@@ -7,7 +7,6 @@ import signal
 import socket
 import sys
 import time
-import uuid
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -20,17 +19,16 @@ from scheduler.crds.configuration import ConfigurationResource
 from scheduler.crds.following import follow
 from scheduler.kube.client import ApiClient
 from scheduler.kube.credentials import Credentials, load_credentials, own_namespace
-from scheduler.kube.election import LeaseSettings
 from scheduler.kube.event_recorder import EventRecorder
 from scheduler.kube.events import Reference
 from scheduler.kube.extender_client import ExtenderClient
-from scheduler.kube.lease import LeaseKeeper
 from scheduler.kube.rate_limit import RateLimiter
 from scheduler.kube.reviews import Reviews
 from scheduler.loop.assembly import Core
 from scheduler.loop.control_loop import LoopSettings
 from scheduler.loop.drift import DriftCheck
 from scheduler.loop.gauges import read_gauges
+from scheduler.loop.leadership import Leadership
 from scheduler.loop.stall_timer import StallTimer
 from scheduler.loop.telemetry import Telemetry
 from scheduler.loop.watches import Watches
@@ -49,7 +47,6 @@ from scheduler.version import __version__
 log = get_logger()
 
 USER_AGENT: Final = f"py-scheduler/{__version__}"
-LOST_LEASE_EXIT_CODE: Final = 1
 _UNLIMITED_QPS: Final = -1.0
 _EVENT_SECONDS_AT_THE_END: Final = 3.0
 _REVIEW_QPS: Final = 20.0
@@ -154,7 +151,10 @@ class _Run:
         self._outside = outside
         self._stop = asyncio.Event()
         self._compare_now = asyncio.Event()
-        self._keeper = self._lease_keeper()
+        self._leadership = Leadership(
+            self._configuration.leader_election, self._connect_for_lease, telemetry
+        )
+        self.may_act = self._leadership.may_act
         client = outside.client
         client.write_only_while(self.may_act)
         self._core = Core(
@@ -196,8 +196,7 @@ class _Run:
         self._core.care.timer.install()
         await self._serving.open()
         log.info(event_names.SCHEDULER_STARTED, version=__version__)
-        if self._keeper is not None:
-            self._keeper.start()
+        self._leadership.apply()
         delivering = asyncio.create_task(self._outside.recorder.run())
         reflecting = asyncio.create_task(self._reflect())
         looping = asyncio.create_task(self._core.loop.run())
@@ -206,7 +205,7 @@ class _Run:
         beside = [
             asyncio.create_task(until_broken(work))
             for work in (
-                self._announce_leading(),
+                self._leadership.announce(self._core.inbox.stir),
                 self._feel_for_stalls(),
                 self._watch_for_drift(),
                 self._serving.keep_certificate_fresh(),
@@ -223,7 +222,7 @@ class _Run:
             await looping
             await self._core.status.close(_EVENT_SECONDS_AT_THE_END)
             await self._outside.recorder.close(_EVENT_SECONDS_AT_THE_END)
-            await self._release()
+            await self._leadership.release()
         finally:
             await _cancel(delivering, reflecting, looping, stopping, following, *beside)
             await self._reloader.close()
@@ -245,56 +244,21 @@ class _Run:
             await self._outside.limiter.acquire()
             self._telemetry.request_waited("POST", time.monotonic() - began)
 
-    def may_act(self) -> bool:
-        """Tell whether this process leads at this moment, or need not."""
-        return self._keeper is None or self._keeper.is_leading
-
-    # The lease.
-
-    def _lease_keeper(self) -> LeaseKeeper | None:
-        election = self._configuration.leader_election
-        if not election.leader_elect:
-            return None
-        settings = LeaseSettings(
-            namespace=election.resource_namespace or own_namespace(),
-            name=election.resource_name,
-            identity=f"{socket.gethostname()}_{uuid.uuid4()}",
-            lease_seconds=int(election.lease_duration_seconds),
-            renew_deadline_seconds=election.renew_deadline_seconds,
-            retry_seconds=election.retry_period_seconds,
-        )
-        self._telemetry.identity = settings.identity
-        return LeaseKeeper(
-            settings,
-            lambda: ApiClient(
-                self._outside.credentials,
-                limiter=_unlimited(),
-                user_agent=f"{USER_AGENT} leader-election",
-                observer=self._telemetry,
-                timeout_seconds=settings.request_seconds,
-            ),
-            on_lost=_die,
+    def _connect_for_lease(self, request_seconds: float) -> ApiClient:
+        return ApiClient(
+            self._outside.credentials,
+            limiter=_unlimited(),
+            user_agent=f"{USER_AGENT} leader-election",
             observer=self._telemetry,
+            timeout_seconds=request_seconds,
         )
-
-    async def _announce_leading(self) -> None:
-        if self._keeper is not None and await self._keeper.wait_until_leading():
-            log.info(event_names.LEASE_ACQUIRED)
-            self._core.inbox.stir()
-
-    async def _release(self) -> None:
-        if self._keeper is not None:
-            led = self._keeper.is_leading
-            await self._keeper.release()
-            if led:
-                log.info(event_names.LEASE_RELEASED)
 
     # Watches.
 
     async def _reflect(self) -> None:
         """Watch everything, if this replica may know the cluster already."""
-        if self._configuration.delay_cache_until_active and self._keeper is not None:
-            await self._keeper.wait_until_leading()
+        if self._configuration.delay_cache_until_active:
+            await self._leadership.wait()
         await self._watches.run()
 
     async def _watch_for_drift(self) -> None:
@@ -404,15 +368,6 @@ def _ourselves() -> Reference:
     return Reference(
         kind="Pod", api_version="v1", namespace=own_namespace(), name=socket.gethostname()
     )
-
-
-def _die(why: str) -> None:
-    """End the process at once: somebody else may lead now, and no request may begin any more.
-
-    It runs in the lease's own thread, since the event loop may be what is stuck.
-    """
-    log.error(event_names.LEASE_LOST, why=why)
-    os._exit(LOST_LEASE_EXIT_CODE)
 
 
 async def until_broken(work: Awaitable[None]) -> None:
