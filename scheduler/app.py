@@ -34,7 +34,7 @@ from scheduler.loop.telemetry import Telemetry
 from scheduler.loop.watches import Watches
 from scheduler.model.fact import Resource
 from scheduler.observe import event_names
-from scheduler.observe.health import Checks, Endpoint, ping
+from scheduler.observe.health import Endpoint, ping
 from scheduler.observe.logs import configure, get_logger
 from scheduler.observe.metrics import Metrics
 from scheduler.observe.serving import Serving
@@ -52,6 +52,7 @@ _EVENT_SECONDS_AT_THE_END: Final = 3.0
 _REVIEW_QPS: Final = 20.0
 _REVIEW_BURST: Final = 40
 _PULSE_SECONDS: Final = 0.5
+_GLANCE_SECONDS: Final = 0.1
 _FOLLOWING_AGAIN_SECONDS: Final = 30.0
 
 
@@ -261,10 +262,14 @@ class _Run:
             await self._leadership.wait()
         await self._watches.run()
 
+    async def _synced(self) -> None:
+        """Return once everything was listed."""
+        while not self._core.loop.synced:  # noqa: ASYNC110 - the loop is not made to tell anyone
+            await asyncio.sleep(_GLANCE_SECONDS)
+
     async def _watch_for_drift(self) -> None:
         """Compare the cache with a fresh list, now and then and on SIGUSR2."""
-        while not self._core.loop.synced:  # noqa: ASYNC110 - the loop is not made to tell anyone
-            await asyncio.sleep(0.5)
+        await self._synced()
         check = DriftCheck(
             self._outside.client,
             {each: self._watches.reflectors[each] for each in (Resource.NODE, Resource.POD)},
@@ -275,8 +280,7 @@ class _Run:
         await check.run(self._settings.drift_seconds, self._compare_now)
 
     async def _tidy_when_synced(self) -> None:
-        while not self._core.loop.synced:  # noqa: ASYNC110 - the loop is not made to tell anyone
-            await asyncio.sleep(0.1)
+        await self._synced()
         # What was listed lives as long as we do: the collector need not look at it again.
         gc.collect()
         gc.freeze()
@@ -331,16 +335,17 @@ class _Run:
     # Health and signals.
 
     def _endpoint(self) -> Endpoint:
-        synced: Checks = {"ping": ping, "sched-handler-sync": self._check_synced}
+        configured = {"configuration": self._resource.check} if self._resource else {}
         return Endpoint(
             self._telemetry.metrics,
             self._reloader.written,
             healthz={"ping": ping},
             readyz={
-                **synced,
+                "ping": ping,
+                "sched-handler-sync": self._check_synced,
                 "profiles": self._core.care.check,
                 "shutdown": self._check_shutdown,
-                **({"configuration": self._resource.check} if self._resource else {}),
+                **configured,
             },
         )
 
