@@ -61,10 +61,6 @@ OPTIONAL_COMPONENTS: Final = (CONTROLLER_MANAGER, KWOK, KUBE_SCHEDULER)
 KWOK_NODES: Final = "kwok.x-k8s.io/node=fake"
 
 _ROOT: Final = Path(__file__).parents[1]
-_CONFIGURATION: Final = {
-    "apiVersion": "kubescheduler.config.k8s.io/v1",
-    "kind": "KubeSchedulerConfiguration",
-}
 _SPAWNED_GRACE_SECONDS: Final = 10.0
 _ACCOUNT_SECONDS: Final = 30.0
 
@@ -217,7 +213,11 @@ class ControlPlane:
             self.files,
             self._port,
             self._etcd_port,
-            admission_off=self._admission_off(),
+            admission_off=components.admission_off(
+                accounts=CONTROLLER_MANAGER in self._components,
+                node_lifecycle=self._node_lifecycle,
+                benchmark=self._benchmark,
+            ),
             unthrottled=self._benchmark,
         )
         self._apiserver = self._run("kube-apiserver", [*arguments, *self._apiserver_flags])
@@ -294,14 +294,13 @@ class ControlPlane:
             kubeconfig: who it is; the administrator unless told otherwise.
             port: of its metrics; any free one unless told otherwise.
         """
-        command = [sys.executable, "-m", "scheduler", "run", "--log-format", "json"]
-        command += ["--kubeconfig", str(kubeconfig or self.admin_kubeconfig)]
-        command += ["--bind-address", LOOPBACK, "--port", str(port)]
+        path = None
         if config is not None:
             path = self.directory / f"{name}.yaml"
-            path.write_text(yaml.safe_dump({**_CONFIGURATION, **config}))
-            command += ["--config", str(path)]
-        return self.spawn(name, [*command, *flags], cwd=_ROOT)
+            path.write_text(yaml.safe_dump(components.configuration(config)))
+        arguments = components.py_scheduler(port, kubeconfig or self.admin_kubeconfig, path)
+        command = [sys.executable, "-m", "scheduler", *arguments, *flags]
+        return self.spawn(name, command, cwd=_ROOT)
 
     def start_admitting_kubelet(self, *flags: str) -> Process:
         """Start `hack.admitting_kubelet` in a process of its own and wait until it is ready.
@@ -390,17 +389,6 @@ class ControlPlane:
             self.start_kube_scheduler()
         if CONTROLLER_MANAGER in self._components:
             self._await_account("default")
-
-    def _admission_off(self) -> list[str]:
-        off = []
-        if self._benchmark or CONTROLLER_MANAGER not in self._components:
-            # Nobody makes the service accounts that the plugin insists on.
-            off.append("ServiceAccount")
-        if self._benchmark or not self._node_lifecycle:
-            off.append("TaintNodesByCondition")
-        if self._benchmark:
-            off.append("Priority")
-        return off
 
     def _binary(self, name: str) -> Path:
         if name not in self._binaries:
