@@ -314,10 +314,11 @@ def _consult(
 
 def _filter_question(attempt: Attempt, narrowed: Narrowed) -> FilterQuestion:
     """Return how post-filter plugins may ask the filters of the profile."""
+    aside = attempt.observer.aside()
 
     def filters(pod: Pod, nodes: NodeTable) -> Filtered:
         nominated = nominated_rows(attempt, nodes)
-        return judge_nodes(attempt.profile, narrowed.skipped, pod, nodes, nominated, SILENT)
+        return judge_nodes(attempt.profile, narrowed.skipped, pod, nodes, nominated, aside)
 
     return filters
 

@@ -245,6 +245,10 @@ class _Watch:
         """A plugin was asked: about *times* nodes, at points that are about nodes."""
         self.inner.asked(point, plugin, times)
 
+    def aside(self) -> Observer:
+        """Look after plugins that another one asks."""
+        return replace(self, inner=self.inner.aside(), answering=True)
+
     def paused(self, point: str, plugin: str) -> None:
         """A plugin's turn ends without an answer: it goes on after a pause, in another turn."""
         self.answering = False

@@ -328,6 +328,31 @@ def test_a_plugin_that_another_one_asks_is_the_one_to_blame(timer):
     assert [each[:2] for each in ear.heard] == [("stalled", "Inner"), ("failed", "Inner")]
 
 
+def test_a_stall_in_the_search_for_room_is_broken(timer):
+    asked = []
+
+    def refuse_then_spin():
+        asked.append(1)
+        return spin() if len(asked) > 1 else True
+
+    class Hesitant(Moody):
+        def filter(self, pod, nodes):
+            self.does()
+            return [Rejection(np.ones(len(nodes), dtype=np.bool_), "no")]
+
+    ear, profile = Ear(), default_profile(Hesitant(refuse_then_spin))
+    name = profile.scheduler_name
+    care = PluginCare({name: profile}, {name: {"Moody"}}, ear, timer)
+    pod = make_pod("urgent", priority=5)
+    nodes = make_table(make_node("a"), placed=[make_pod("low").on("a")])
+
+    decision = decide(Attempt(profile, pod, nodes, {}, observer=care.watch(profile, pod)))
+
+    assert len(asked) == 2
+    assert ("stalled", "Moody", "Filter") in ear.heard
+    assert "plugin 'Moody' stalled" in decision.message
+
+
 class Searches:
     """A post-filter that pauses well, and then finds nothing but trouble."""
 
