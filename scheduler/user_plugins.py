@@ -143,6 +143,8 @@ def _checked(found: object, who: str, module: str, attribute: str) -> type:
             f"{who}: class {attribute} has reserve and no unreserve; write one, even an empty one"
         )
     for method in METHODS:
+        if method == "pre_bind" and inspect.iscoroutinefunction(getattr(found, method, None)):
+            continue  # the one method that may act
         if inspect.iscoroutinefunction(
             answered := getattr(found, method, None)
         ) or inspect.isasyncgenfunction(answered):

@@ -6,13 +6,16 @@ Source: ``pkg/scheduler/framework/runtime/framework.go`` (RunReservePluginsReser
 RunReservePluginsUnreserve, RunPermitPlugins, RunPreBindPlugins).
 """
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
+from inspect import iscoroutinefunction
+from typing import Any, Final
 
 from scheduler.cache.cluster_cache import ClusterCache
 from scheduler.errors import PluginError
 from scheduler.framework import answers
-from scheduler.framework.asking import ask
+from scheduler.framework.asking import Steps, ask
 from scheduler.framework.effects import Condition, Effect, Patch, WaitUntil
 from scheduler.framework.filtering import ask_filters, ask_pre_filters
 from scheduler.framework.observer import Observer
@@ -24,6 +27,14 @@ from scheduler.loop.plugin_care import PluginCare
 from scheduler.loop.telemetry import Telemetry
 from scheduler.model.pod import Pod
 from scheduler.snapshot.node_table import NodeTable
+
+ACTING_SECONDS: Final = 60.0
+"""How long an asynchronous ``pre_bind`` may take that does not say so itself."""
+
+
+def acts_by_itself(plugin: PreBindPlugin) -> bool:
+    """Tell whether *plugin* is a user's with an asynchronous ``pre_bind``."""
+    return iscoroutinefunction(plugin.pre_bind)
 
 
 class PlacementPlugins:
@@ -165,10 +176,25 @@ class PlacementPlugins:
     def has_to_prepare(self, placement: Placement) -> bool:
         """Tell whether a plugin wants something done or waited for before the pod is bound."""
         return any(
-            isinstance(effect, Patch | WaitUntil)
+            acts_by_itself(plugin)
+            or any(isinstance(each, Patch | WaitUntil) for each in self.effects(plugin, placement))
             for plugin in placement.profile.pre_bind
-            for effect in self.effects(plugin, placement)
         )
+
+    async def acts(self, plugin: PreBindPlugin, placement: Placement) -> list[Effect]:
+        """Let *plugin*, whose ``pre_bind`` is asynchronous, act; return what it wants done then.
+
+        It is asked once, after its pod was nominated, and each of its steps is a turn of its own.
+        """
+        seconds = float(getattr(plugin, "pre_bind_seconds", ACTING_SECONDS))
+        asked: Any = plugin.pre_bind(placement.pod, placement.node, self._cache.view())
+        watch = self._watch(placement)
+        try:
+            async with asyncio.timeout(seconds):
+                said = await Steps("PreBind", plugin.name, watch, asked)
+        except TimeoutError:
+            raise PluginError(plugin.name, f"gave no answer in PreBind for {seconds:g}s") from None
+        return answers.effects(plugin.name, said or ())
 
     # Filter, once more.
 

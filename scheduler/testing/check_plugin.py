@@ -116,6 +116,8 @@ class _Examination:
             self._asked.fail("needs is one text; it is a list of them")
         for method in _METHODS:
             found = self._asked.declared(method)
+            if method == "pre_bind" and iscoroutinefunction(found):
+                continue  # it may act, and is not asked here
             if iscoroutinefunction(found) or isasyncgenfunction(found):
                 self._asked.fail(f"{method} is async; plugins decide in plain functions")
         for need in self._asked.declared("needs", ()):
@@ -223,7 +225,7 @@ class _Examination:
             asked.reserve(pod, node, table)
         if asked.serves("permit"):
             asked.permit(pod, node)
-        if asked.serves("pre_bind"):
+        if asked.serves("pre_bind") and not iscoroutinefunction(asked.declared("pre_bind")):
             asked.pre_bind(pod, node, table)
 
     def check_hints(self, pod: Pod) -> None:

@@ -73,6 +73,13 @@ class Slow(Good):
         return None
 
 
+class Acts(Good):
+    name = "Acts"
+
+    async def pre_bind(self, pod, node, nodes):
+        return None
+
+
 class Binds(Good):
     name = "Binds"
 
@@ -171,6 +178,12 @@ def test_a_plugin_of_the_house_cannot_be_replaced_by_its_name(monkeypatch):
     offers(monkeypatch, ("NodeName", "explosive:Bomb"))
 
     assert load(["NodeName"]) == {}
+
+
+def test_a_pre_bind_alone_may_be_asynchronous(module):
+    _, profiles = build_profiles(draft("home_made:Acts"))
+
+    assert "Acts" in {each.name for each in profiles["py-scheduler"].pre_bind}
 
 
 @pytest.mark.parametrize(

@@ -268,6 +268,13 @@ def test_a_broken_rule_is_named_with_the_plugin(bad, told):
     assert re.search(told, str(caught.value)), str(caught.value)
 
 
+def test_a_pre_bind_may_act_and_is_not_asked_here():
+    async def pre_bind(self, pod, node, nodes):
+        raise AssertionError
+
+    check_plugin(plugin(pre_bind=pre_bind))
+
+
 def test_an_asynchronous_method_is_told_apart_at_once():
     async def score(self, pod, nodes):
         pass
