@@ -142,8 +142,6 @@ def _upstream(document: Json) -> Json:
         for name in profile["pluginConfig"].keys() & TYPED.keys():
             profile["pluginConfig"][name].pop("apiVersion", None)
             profile["pluginConfig"][name].pop("kind", None)
-    if [each["schedulerName"] for each in document["profiles"]] == ["default-scheduler"]:
-        document["profiles"][0]["schedulerName"] = "py-scheduler"
     election = document["leaderElection"]
     election["resourceName"] = election["resourceName"].replace("kube-scheduler", "py-scheduler")
     election["resourceNamespace"] = election["resourceNamespace"].replace("kube-system", "")
@@ -153,6 +151,7 @@ def _upstream(document: Json) -> Json:
 def _comparable(document: Json) -> Json:
     """Drop weights outside of scoring, the order of gates, secrets, and what has no meaning."""
     for profile in document["profiles"]:
+        profile["schedulerName"] = profile["schedulerName"].replace("default-sch", "py-sch")
         for field, said in profile["plugins"].items():
             for entry in said.get("enabled", ()):
                 if field != "score":
