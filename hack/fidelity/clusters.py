@@ -6,12 +6,16 @@ from dataclasses import dataclass
 from typing import Final
 
 from hack.fidelity.configs import make_config
+from hack.fidelity.disks import DRIVER_ZONES
 from hack.fidelity.pods import nominated_pod, pending_pod, running_pod, started
 from hack.fidelity.selectors import label_selector
 from hack.fidelity.volumes import add_volumes, make_storage
 from hack.fidelity.words import (
     APPS,
     BATCH,
+    BETA_REGION,
+    BETA_ZONE,
+    BEYOND_INT64,
     DISRUPTED,
     FEATURES,
     FPGA,
@@ -174,10 +178,11 @@ def _node(dice: Dice, name: str, zones: list[str], *, tidy: bool, full: bool) ->
                 del labels[key]
         if dice.chance(0.08):
             labels[ZONE] = ""
+    labels |= _provider_labels(dice, labels)
     if dice.chance(0.6):
         labels["disk"] = dice.one(("ssd", "hdd", "nvme"))
     if dice.chance(0.6):
-        labels["cores"] = dice.one(("4", "8", "064", "16", "many", "005", ""))
+        labels["cores"] = dice.one(("4", "8", "064", "16", "many", "005", "", BEYOND_INT64))
     if dice.chance(0.5):
         labels["rack"] = dice.one(("r1", "r2", ""))
     spec: Json = {}
@@ -197,9 +202,23 @@ def _node(dice: Dice, name: str, zones: list[str], *, tidy: bool, full: bool) ->
             "allocatable": _allocatable(dice, full=full),
             "images": _images(dice),
             "declaredFeatures": sorted(dice.some(FEATURES, 0, 2)),  # as kubelets do
+            "conditions": [
+                {"type": kind, "status": dice.one(("True", "False"))}
+                for kind in dice.some(("Ready", "DiskPressure", "NetworkUnavailable"), 0, 2)
+            ],
             "nodeInfo": {"kubeletVersion": "v1.36.3"},
         },
     }
+
+
+def _provider_labels(dice: Dice, labels: dict[str, str]) -> dict[str, str]:
+    """Tell the zone again, as drivers do under keys of their own, and as it was told before."""
+    made: dict[str, str] = {}
+    if ZONE in labels and dice.chance(0.5):
+        made |= dict.fromkeys(dice.some(DRIVER_ZONES, 1, len(DRIVER_ZONES)), labels[ZONE])
+    if dice.chance(0.15):
+        made |= {BETA_ZONE: dice.one("abcd"), BETA_REGION: dice.one(("r1", "r2"))}
+    return made
 
 
 def _allocatable(dice: Dice, *, full: bool) -> Json:
@@ -254,7 +273,13 @@ def make_services(dice: Dice) -> list[Json]:
             "spec": without_empty(
                 {
                     "selector": dice.one(
-                        (None, {}, {"app": dice.one(APPS)}, {"tier": dice.one(TIERS)})
+                        (
+                            None,
+                            {},
+                            {"app": dice.one(APPS)},
+                            {"tier": dice.one(TIERS)},
+                            {"app": dice.one(APPS), "tier": dice.one(TIERS)},
+                        )
                     )
                 }
             ),

@@ -14,6 +14,8 @@ T = TypeVar("T")
 HOSTNAME: Final = "kubernetes.io/hostname"
 ZONE: Final = "topology.kubernetes.io/zone"
 REGION: Final = "topology.kubernetes.io/region"
+BETA_ZONE: Final = "failure-domain.beta.kubernetes.io/zone"
+BETA_REGION: Final = "failure-domain.beta.kubernetes.io/region"
 NAMESPACES: Final = ("default", "team-a", "team-b", "lonely")
 APPS: Final = ("web", "db", "cache", "batch")
 TIERS: Final = ("front", "back")
@@ -39,6 +41,7 @@ IMAGES: Final = (
     "registry.example/model@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
     "registry.example/large:3",
 )
+BEYOND_INT64: Final = "99999999999999999999"
 GPU: Final = "example.com/gpu"
 FPGA: Final = "vendor.example/fpga"
 BATCH: Final = "kubernetes.io/batch-cpu"
