@@ -322,7 +322,12 @@ class _Run:
         if not name:
             return None
         return ConfigurationResource(
-            name, self._offer_resource, self._client, self._recorder.record, self.may_act
+            name,
+            self._offer_resource,
+            self._client,
+            self._recorder.record,
+            lambda: self._report.forget(Source.RESOURCE),
+            self.may_act,
         )
 
     async def _offer_resource(self, text: str) -> Outcome:

@@ -15,6 +15,7 @@
         ├── Gone                410: the history asked for is compacted
         ├── Throttled           429: come back after a while
         ├── Rejected            any other 4xx: repeating it will not help
+        ├── Fenced              nothing was sent: another process may lead by now
         └── Unreachable         no answer, or a 5xx: nobody knows whether it took effect
 """
 

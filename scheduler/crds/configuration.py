@@ -32,6 +32,7 @@ class ConfigurationResource:
         offer: Takes a document, and tells what became of it.
         requests: Where the status is written.
         record: Takes events.
+        forget: Hears that what was offered last is wanted by nobody any more.
         leads: Whether this replica is the one that writes.
     """
 
@@ -41,12 +42,14 @@ class ConfigurationResource:
         offer: Callable[[str], Awaitable[Outcome]],
         requests: Requests,
         record: Callable[[Event], None],
+        forget: Callable[[], None],
         leads: Callable[[], bool],
     ) -> None:
         self._name = name
         self._offer = offer
         self._requests = requests
         self._record = record
+        self._forget = forget
         self._leads = leads
         self._seen: Seen | None = None
         self._news = asyncio.Event()
@@ -74,14 +77,15 @@ class ConfigurationResource:
         self._written.set()
 
     def tell_gone(self, uid: str) -> None:
-        """Hear that the object was deleted: what it wanted last stays in force."""
+        """Hear that the object was deleted: what was in force stays in force."""
         if self._seen is None or self._seen.uid != uid:
             return
         self._seen = self._wanted = None
+        self._let_go()
         log.warning(
             event_names.CONFIGURATION_DELETED,
             name=self._name,
-            remedy="create it again; what it said last stays in force until the process ends",
+            remedy="create it again; what was in force stays so until the process ends",
         )
         if self._leads():
             self._record(configuration_deleted(_reference(self._name, uid)))
@@ -102,6 +106,14 @@ class ConfigurationResource:
             if seen is None or self._considered == (seen.uid, seen.generation):
                 continue
             self._judged(seen, await self._offer(seen.text))
+            if self._seen is None:
+                self._let_go()
+
+    def _let_go(self) -> None:
+        """Let nothing say that an object is refused which nobody can correct any more."""
+        self._forget()
+        if self._outcome is not None and not self._outcome.profiles:
+            self._outcome = None
 
     def _judged(self, seen: Seen, outcome: Outcome) -> None:
         version = seen.uid, seen.generation

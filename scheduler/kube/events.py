@@ -147,7 +147,7 @@ def configuration_deleted(regarding: Reference) -> Event:
         type=EventType.WARNING,
         reason="ConfigurationDeleted",
         action="Reloading",
-        note="What it said last stays in force until the process ends",
+        note="What was in force stays so until the process ends",
     )
 
 

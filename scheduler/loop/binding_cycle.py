@@ -10,7 +10,7 @@ from typing import Any, Final, assert_never
 import msgspec
 
 from scheduler.cache.cluster_cache import ClusterCache
-from scheduler.errors import ApiError, PluginError
+from scheduler.errors import ApiError, PluginError, Unreachable
 from scheduler.framework.asking import ask
 from scheduler.framework.cluster_event import ASSIGNED_POD_DELETE, Change
 from scheduler.framework.decision import Bind, SetTo
@@ -324,9 +324,13 @@ class BindingCycle:
         match effect:
             case Patch(path, body, undo):
                 await self._pace()
-                await self._patch(path, body, lambda: self._is_on_its_way(placement))
-                if undo is not None:
-                    placement.undo.append((path, undo))
+                try:
+                    await self._patch(path, body, lambda: self._is_on_its_way(placement))
+                except Unreachable:
+                    # Nobody knows whether it took effect: what takes it back does no harm then.
+                    placement.owe(path, undo)
+                    raise
+                placement.owe(path, undo)
             case WaitUntil():
                 return await self.held.until(placement.pod, effect)
             case PostBinding(annotations):

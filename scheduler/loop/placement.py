@@ -42,3 +42,8 @@ class Placement:
     def node(self) -> str:
         """Where the pod is going."""
         return self.decision.node
+
+    def owe(self, path: str, undo: dict[str, Any] | None) -> None:
+        """Remember what takes a patch of *path* back."""
+        if undo is not None:
+            self.undo.append((path, undo))

@@ -19,7 +19,6 @@ from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from scheduler.config.plugin_args import DefaultPreemptionArgs
 from scheduler.errors import MalformedObject
@@ -31,11 +30,10 @@ from scheduler.model.fact import Resource
 from scheduler.model.objects import PodDisruptionBudget
 from scheduler.model.pod import DISRUPTION_TARGET, PREEMPTION_BY_SCHEDULER, Pod
 from scheduler.model.selectors import Selector, compile_selector
+from scheduler.snapshot.arrays import Rows
 from scheduler.snapshot.mixing import mix
 from scheduler.snapshot.node_table import NodeTable
 from scheduler.snapshot.objects import ClusterObjects
-
-Rows = NDArray[np.intp]
 
 _ROWS_AT_ONCE: Final = 128
 """So many are tried in one step: more save little, and keep the sockets waiting."""

@@ -32,9 +32,10 @@ from scheduler.model.node import Node
 from scheduler.model.pod import Pod
 from scheduler.model.selectors import NOTHING
 from scheduler.snapshot.domains import NO_DOMAIN, DomainSums
-from scheduler.snapshot.node_table import Counted, NodeTable
+from scheduler.snapshot.node_table import NodeTable
 from scheduler.snapshot.objects import ClusterObjects
 from scheduler.snapshot.pod_groups import PodSet
+from scheduler.snapshot.worths import Counted
 
 _NOT_NEAR: Final = "node(s) didn't match pod affinity rules"
 _NOT_APART: Final = "node(s) didn't match pod anti-affinity rules"

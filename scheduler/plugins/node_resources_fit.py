@@ -25,7 +25,8 @@ from scheduler.framework.rejection import MAX_NODE_SCORE, Rejection, Scores
 from scheduler.model.node import Node
 from scheduler.model.pod import Pod
 from scheduler.model.resources import CPU, EPHEMERAL_STORAGE, MEMORY, Amounts, is_extended
-from scheduler.snapshot.node_table import Int64s, NodeTable
+from scheduler.snapshot.arrays import Int64s
+from scheduler.snapshot.node_table import NodeTable
 from scheduler.snapshot.resource_use import use_of
 
 _FIRST: Final = (CPU, MEMORY, EPHEMERAL_STORAGE)

@@ -14,8 +14,9 @@ from scheduler.framework.rejection import PreFilterAnswer, Refused, Rejection, S
 from scheduler.model.fact import Resource
 from scheduler.model.pod import Pod
 from scheduler.model.storage import READ_WRITE_ONCE_POD
+from scheduler.snapshot.arrays import Int64s
 from scheduler.snapshot.disks import disks_of
-from scheduler.snapshot.node_table import Int64s, NodeTable
+from scheduler.snapshot.node_table import NodeTable
 from scheduler.snapshot.volume_use import claim_not_found, mounts
 
 

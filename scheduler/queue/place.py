@@ -34,9 +34,14 @@ class Cause(StrEnum):
     RELOADED = "reloaded"
 
 
+READY: Final = frozenset({Place.ACTIVE, Place.BACKOFF})
+"""Where a pod goes when its time has come: now, or when its backoff is over."""
+
+WAITING: Final = frozenset({Place.UNSCHEDULABLE, Place.GATED})
+"""Where a pod stays until something changes."""
+
 _ACTIVE, _BACKOFF, _GATED = Place.ACTIVE, Place.BACKOFF, Place.GATED
-_WAITING, _FLIGHT = Place.UNSCHEDULABLE, Place.IN_FLIGHT
-_READY: Final = frozenset({_ACTIVE, _BACKOFF})
+_UNSCHEDULABLE, _FLIGHT = Place.UNSCHEDULABLE, Place.IN_FLIGHT
 _OUT: Final = frozenset({None})
 
 TRANSITIONS: Final[dict[tuple[Place | None, Cause], frozenset[Place | None]]] = {
@@ -47,29 +52,29 @@ TRANSITIONS: Final[dict[tuple[Place | None, Cause], frozenset[Place | None]]] = 
     (_ACTIVE, Cause.POPPED): frozenset({_FLIGHT}),
     (_BACKOFF, Cause.POPPED): frozenset({_FLIGHT}),  # rather than leave the scheduler idle
     (_FLIGHT, Cause.DONE): _OUT,
-    (_FLIGHT, Cause.PARKED): _READY | {_WAITING, _GATED},
-    (None, Cause.PARKED): _READY | {_WAITING, _GATED},  # its binding failed
+    (_FLIGHT, Cause.PARKED): READY | WAITING,
+    (None, Cause.PARKED): READY | WAITING,  # its binding failed
     # It waits for time to pass.
     (_BACKOFF, Cause.BACKED_OFF): frozenset({_ACTIVE}),
-    (_WAITING, Cause.TIMED_OUT): _READY | {_GATED},
+    (_UNSCHEDULABLE, Cause.TIMED_OUT): READY | {_GATED},
     # It waits for the cluster to change.
-    (_WAITING, Cause.CHANGED): _READY | {_GATED},
-    (_GATED, Cause.CHANGED): _READY | {_GATED},
+    (_UNSCHEDULABLE, Cause.CHANGED): READY | {_GATED},
+    (_GATED, Cause.CHANGED): READY | {_GATED},
     # It is changed itself.
-    (_WAITING, Cause.UPDATED): _READY | {_GATED},
-    (_GATED, Cause.UPDATED): _READY | {_GATED},
+    (_UNSCHEDULABLE, Cause.UPDATED): READY | {_GATED},
+    (_GATED, Cause.UPDATED): READY | {_GATED},
     # Somebody asks for it.
     (_BACKOFF, Cause.ACTIVATED): frozenset({_ACTIVE}),
-    (_WAITING, Cause.ACTIVATED): frozenset({_ACTIVE, _GATED}),
+    (_UNSCHEDULABLE, Cause.ACTIVATED): frozenset({_ACTIVE, _GATED}),
     (_GATED, Cause.ACTIVATED): frozenset({_ACTIVE, _GATED}),
     # Plugins are replaced: gates are asked again, and no earlier rejection counts.
     (_ACTIVE, Cause.RELOADED): frozenset({_GATED}),
     (_BACKOFF, Cause.RELOADED): frozenset({_GATED}),
-    (_WAITING, Cause.RELOADED): _READY | {_GATED},
-    (_GATED, Cause.RELOADED): _READY | {_GATED},
+    (_UNSCHEDULABLE, Cause.RELOADED): READY | {_GATED},
+    (_GATED, Cause.RELOADED): READY | {_GATED},
     # It goes. In flight it is left to whoever decides about it.
     (_ACTIVE, Cause.DELETED): _OUT,
     (_BACKOFF, Cause.DELETED): _OUT,
-    (_WAITING, Cause.DELETED): _OUT,
+    (_UNSCHEDULABLE, Cause.DELETED): _OUT,
     (_GATED, Cause.DELETED): _OUT,
 }

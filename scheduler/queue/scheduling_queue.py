@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import count, islice
-from typing import Final, Protocol
+from typing import Final
 
 from scheduler.framework.cluster_event import (
     ASSIGNED_POD_DELETE,
@@ -25,17 +25,15 @@ from scheduler.framework.cluster_event import (
 from scheduler.framework.decision import Keep, NominationOrder
 from scheduler.model.meta import PodUid
 from scheduler.model.pod import Pod
-from scheduler.queue.active_queue import ActiveQueue, Order, SortKey
-from scheduler.queue.backoff_queue import BackoffQueue
+from scheduler.queue.active_queue import SortKey
 from scheduler.queue.foreign_nominations import ForeignNominations
 from scheduler.queue.gates import Gates
 from scheduler.queue.hints import Hints, ProfileRules, Verdict
-from scheduler.queue.in_flight import InFlight
 from scheduler.queue.nominator import Nominator
 from scheduler.queue.observer import SILENT, QueueObserver
-from scheduler.queue.place import TRANSITIONS, Cause, Place
+from scheduler.queue.place import READY, WAITING, Cause, Place
+from scheduler.queue.places import Places
 from scheduler.queue.queued_pod import Occasion, QueuedPod
-from scheduler.queue.unschedulable_pods import UnschedulablePods
 
 TIMEOUT_CHECK_SECONDS: Final = 30.0
 PODS_AT_ONCE: Final = 512
@@ -45,8 +43,6 @@ _UPDATE_LABEL: Final = UNSCHEDULABLE_POD_UPDATE.label
 _RELOAD_LABEL: Final = "RulesReplaced"
 _DELETED: Final = Occasion(Cause.DELETED)
 _DONE: Final = Occasion(Cause.DONE)
-_READY: Final = frozenset({Place.ACTIVE, Place.BACKOFF})
-_WAITING: Final = frozenset({Place.UNSCHEDULABLE, Place.GATED})
 
 
 @dataclass(frozen=True)
@@ -64,16 +60,6 @@ class QueueSettings:
 
     foreign_nomination_seconds: float = 600.0
     """How long a nomination of another scheduler's pod counts; 0 means never."""
-
-
-class _Store(Protocol):
-    """What holds the pods of one place."""
-
-    def __len__(self) -> int: ...
-    def __contains__(self, uid: PodUid) -> bool: ...
-    def __iter__(self) -> Iterator[QueuedPod]: ...
-    def add(self, queued: QueuedPod) -> None: ...
-    def remove(self, uid: PodUid) -> bool: ...
 
 
 class SchedulingQueue:
@@ -100,35 +86,22 @@ class SchedulingQueue:
         self._settings = settings
         self._observer = observer
         self._hints, self._gates = Hints(rules, observer), Gates(rules, observer)
-        self._order = Order(sort_key)
+        self._places = Places(
+            sort_key, settings.initial_backoff_seconds, settings.maximum_backoff_seconds, observer
+        )
         self._arrivals = count()
         self._next_timeout_check: float | None = None
-        self._pods: dict[PodUid, QueuedPod] = {}
-        self._active = ActiveQueue(self._order)
-        self._backoff = BackoffQueue(
-            settings.initial_backoff_seconds, settings.maximum_backoff_seconds, self._order
-        )
-        self._unschedulable = UnschedulablePods(_rejectors)
-        self._gated = UnschedulablePods(lambda queued: (queued.gated_by,))
-        self._in_flight = InFlight()
         self._unshown: deque[tuple[QueuedPod, Change, Occasion]] = deque()
         self._reloaded: deque[QueuedPod] = deque()
         self._reloading = Occasion(Cause.RELOADED)
-        self._stores: dict[Place, _Store] = {
-            Place.ACTIVE: self._active,
-            Place.BACKOFF: self._backoff,
-            Place.UNSCHEDULABLE: self._unschedulable,
-            Place.GATED: self._gated,
-            Place.IN_FLIGHT: self._in_flight,
-        }
 
     def __len__(self) -> int:
         """Return how many pods wait, those in flight not counted."""
-        return len(self._pods)
+        return len(self._places.queued)
 
     def __iter__(self) -> Iterator[QueuedPod]:
         """Yield the pods that wait, those in flight not among them, in the order of coming."""
-        return iter(tuple(self._pods.values()))
+        return iter(tuple(self._places.queued.values()))
 
     # Facts about pods.
 
@@ -148,9 +121,9 @@ class SchedulingQueue:
         if old.uid != new.uid:
             self.delete(old, now)
             self.add(new, now)
-        elif new.uid in self._in_flight:
+        elif new.uid in self._places.in_flight:
             self._update_in_flight(old, new, now)
-        elif queued := self._pods.get(new.uid):
+        elif queued := self._places.queued.get(new.uid):
             self._update_waiting(queued, old, new, now)
         else:
             self._admit(new, Occasion(Cause.UPDATED, _UPDATE_LABEL, now))
@@ -160,9 +133,9 @@ class SchedulingQueue:
 
         In flight it stays with whoever decides about it, who says ``done``.
         """
-        if queued := self._pods.get(pod.uid):
+        if queued := self._places.queued.get(pod.uid):
             self._count_rejectors(queued, -1)
-            self._move(queued, None, _DELETED)
+            self._places.move(queued, None, _DELETED)
         self.withdraw(pod, now, placed_on=pod.node_name)
 
     # Deciding.
@@ -170,7 +143,10 @@ class SchedulingQueue:
     @property
     def ready(self) -> bool:
         """Whether ``pop`` would hand out a pod."""
-        return self._active.first() is not None or self._backoff.first_to_fetch_early() is not None
+        return (
+            self._places.active.first() is not None
+            or self._places.backoff.first_to_fetch_early() is not None
+        )
 
     def pop(self, now: float) -> QueuedPod | None:
         """Hand out the pod that goes next; None where none is ready.
@@ -179,21 +155,21 @@ class SchedulingQueue:
         """
         while self.catch_up():
             pass
-        queued = self._active.first()
+        queued = self._places.active.first()
         if queued is None:
-            queued = self._backoff.first_to_fetch_early()
+            queued = self._places.backoff.first_to_fetch_early()
             if queued is None:
                 return None
             self._observer.incoming("active", POP_FROM_BACKOFF_QUEUE)
         queued.attempts += 1
         self._count_rejectors(queued, -1)
-        self._move(queued, Place.IN_FLIGHT, Occasion(Cause.POPPED, "", now))
+        self._places.move(queued, Place.IN_FLIGHT, Occasion(Cause.POPPED, "", now))
         return queued
 
     def done(self, uid: PodUid) -> None:
         """Note that a pod is decided: it goes to a node, or is no longer ours."""
-        if queued := self._in_flight.get(uid):
-            self._move(queued, None, _DONE)
+        if queued := self._places.in_flight.get(uid):
+            self._places.move(queued, None, _DONE)
 
     def park(
         self,
@@ -216,14 +192,14 @@ class SchedulingQueue:
         Returns:
             Where it waits now.
         """
-        if known := self._pods.get(pod.uid):
+        if known := self._places.queued.get(pod.uid):
             # It came back by another way, and that is the newer story.
             assert known.place is not None, known.tell()
             return known.place
         queued.note_failure(pod, rejected_by, pending, now)
         queued.order = next(self._arrivals)
         self._count_rejectors(queued, 1)
-        verdict = self._hints.verdict_over(queued, self._in_flight.since_pop(pod.uid))
+        verdict = self._hints.verdict_over(queued, self._places.in_flight.since_pop(pod.uid))
         return self._requeue(queued, verdict, Occasion(Cause.PARKED, SCHEDULE_ATTEMPT_FAILURE, now))
 
     # What may help pods that wait.
@@ -238,7 +214,7 @@ class SchedulingQueue:
         match = self._hints.match(change.event)
         if not match.rejectors and not change.event.wildcard:
             return
-        self._in_flight.record(change)
+        self._places.in_flight.record(change)
         if candidates := self._candidates(change):
             occasion = Occasion(Cause.CHANGED, change.event.label, now)
             self._unshown.extend(
@@ -260,7 +236,7 @@ class SchedulingQueue:
             return True
         for _ in range(min(len(self._unshown), PODS_AT_ONCE)):
             queued, change, occasion = self._unshown.popleft()
-            if queued.place in _WAITING:
+            if queued.place in WAITING:
                 self._reconsider(queued, change, occasion)
         return bool(self._unshown)
 
@@ -296,16 +272,16 @@ class SchedulingQueue:
         """Make pods ready, their backoff cut short; gates still count."""
         occasion = Occasion(Cause.ACTIVATED, FORCE_ACTIVATE.label, now)
         for uid in uids:
-            if flying := self._in_flight.get(uid):
-                self._in_flight.record(Change(FORCE_ACTIVATE, None, flying.pod))
-            elif (queued := self._pods.get(uid)) and queued.place is not Place.ACTIVE:
+            if flying := self._places.in_flight.get(uid):
+                self._places.in_flight.record(Change(FORCE_ACTIVATE, None, flying.pod))
+            elif (queued := self._places.queued.get(uid)) and queued.place is not Place.ACTIVE:
                 self._to_active(queued, occasion)
 
     def flush(self, now: float) -> None:
         """Make ready what has waited long enough; of many a part, and ``next_flush`` is now."""
         occasion = Occasion(Cause.BACKED_OFF, BACKOFF_COMPLETE, now)
         for _ in range(PODS_AT_ONCE):
-            queued = self._backoff.first_completed(now)
+            queued = self._places.backoff.first_completed(now)
             if queued is None:
                 break
             self._to_active(queued, occasion)
@@ -314,8 +290,8 @@ class SchedulingQueue:
 
     def next_flush(self, now: float) -> float | None:
         """Return when ``flush`` is due at the latest; None where only a change can help."""
-        dues = [self._backoff.next_completion()]
-        if self._unschedulable:
+        dues = [self._places.backoff.next_completion()]
+        if self._places.unschedulable:
             dues.append(now if self._next_timeout_check is None else self._next_timeout_check)
         return min((due for due in dues if due is not None), default=None)
 
@@ -336,20 +312,20 @@ class SchedulingQueue:
         self._hints, self._gates = Hints(rules, self._observer), Gates(rules, self._observer)
         if settings is not None:
             self._settings = settings
-            self._backoff.adjust(settings.initial_backoff_seconds, settings.maximum_backoff_seconds)
+            self._places.backoff.adjust(
+                settings.initial_backoff_seconds, settings.maximum_backoff_seconds
+            )
         if sort_key is not None:
-            self._order.sort_key = sort_key
-            self._active.reorder()
-            self._backoff.reorder()
+            self._places.reorder(sort_key)
         self._reloading = Occasion(Cause.RELOADED, _RELOAD_LABEL, now)
-        self._reloaded = deque(self._pods.values())
+        self._reloaded = deque(self._places.queued.values())
         self.catch_up()
 
     # Looking.
 
     def find(self, uid: PodUid) -> QueuedPod | None:
         """Return what is known of a pod that waits or is in flight."""
-        return self._pods.get(uid) or self._in_flight.get(uid)
+        return self._places.find(uid)
 
     def place_of(self, uid: PodUid) -> Place | None:
         """Return where a pod is."""
@@ -358,11 +334,7 @@ class SchedulingQueue:
 
     def counts(self) -> dict[str, int]:
         """Count the pods that wait, by place."""
-        return {
-            place.value: len(store)
-            for place, store in self._stores.items()
-            if place is not Place.IN_FLIGHT
-        }
+        return self._places.counts()
 
     def oldest(self) -> float | None:
         """Return when the pod became ready that has been pending for longest; None without one."""
@@ -371,23 +343,14 @@ class SchedulingQueue:
 
     def in_flight_counts(self) -> dict[str, int]:
         """Count what is kept for pods in flight: the pods themselves, and changes by label."""
-        return {"PodPopped": len(self._in_flight), **self._in_flight.tally()}
+        return {"PodPopped": len(self._places.in_flight), **self._places.in_flight.tally()}
 
     def check_invariants(self) -> None:
         """Raise AssertionError, with the pod's story, where something is not as it must be."""
-        for place, store in self._stores.items():
-            for queued in store:
-                assert queued.place is place, f"found {place}: {queued.tell()}"
-                assert bool(queued.gated_by) == (place is Place.GATED), queued.tell()
-                home = place is Place.IN_FLIGHT or self._pods.get(queued.pod.uid) is queued
-                assert home, f"unknown to the queue: {queued.tell()}"
-        for uid, queued in self._pods.items():
-            homes = [place for place, store in self._stores.items() if uid in store]
-            assert homes == [queued.place], f"in {homes}: {queued.tell()}"
-        assert self._in_flight or not self._in_flight.logged, "changes are kept for nobody"
+        self._places.check_invariants()
         self.nominator.check_invariants()
 
-    # Moves.
+    # Who goes where.
 
     def _admit(self, pod: Pod, occasion: Occasion) -> None:
         self._to_active(QueuedPod(pod, occasion.now, next(self._arrivals)), occasion)
@@ -395,14 +358,14 @@ class SchedulingQueue:
     def _update_in_flight(self, old: Pod, new: Pod, now: float) -> None:
         # The attempt goes on with the version it began with; who parks the pod brings the newest.
         for event in pod_changes(old, new):
-            self._in_flight.record(Change(event, old, new))
+            self._places.in_flight.record(Change(event, old, new))
         self._follow_nomination(old, new, now)
 
     def _update_waiting(self, queued: QueuedPod, old: Pod, new: Pod, now: float) -> None:
         queued.pod = new
         self._follow_nomination(old, new, now)
-        if queued.place is Place.ACTIVE or queued.place is Place.BACKOFF:
-            self._stores[queued.place].add(queued)
+        if queued.place in READY:
+            self._places.put_in_order(queued)
             return
         for event in pod_changes(old, new):
             occasion = Occasion(Cause.UPDATED, event.label, now)
@@ -415,11 +378,11 @@ class SchedulingQueue:
 
     def _candidates(self, change: Change) -> list[QueuedPod]:
         if change.event.wildcard:
-            return list(self._unschedulable)
+            return list(self._places.unschedulable)
         match = self._hints.match(change.event)
         return [
-            *self._unschedulable.waiting_for(match.rejectors),
-            *self._gated.waiting_for(match.gates),
+            *self._places.unschedulable.waiting_for(match.rejectors),
+            *self._places.gated.waiting_for(match.gates),
         ]
 
     def _reconsider(self, queued: QueuedPod, change: Change, occasion: Occasion) -> bool:
@@ -427,20 +390,20 @@ class SchedulingQueue:
         verdict = self._hints.verdict(queued, change)
         if verdict is Verdict.WAIT:
             return False
-        return self._requeue(queued, verdict, occasion) in _READY
+        return self._requeue(queued, verdict, occasion) in READY
 
     def _reload(self, queued: QueuedPod, occasion: Occasion) -> None:
         """Ask the new gates about *queued*, and give it another chance where it was rejected."""
-        if self._pods.get(queued.pod.uid) is not queued:
+        if self._places.queued.get(queued.pod.uid) is not queued:
             return
-        if queued.place not in _READY:
+        if queued.place not in READY:
             self._requeue(queued, Verdict.AFTER_BACKOFF, occasion)
         elif self._gates.closed_for(queued):
-            self._move(queued, Place.GATED, occasion)
+            self._places.move(queued, Place.GATED, occasion)
 
     def _flush_unschedulable(self, now: float) -> None:
         limit = now - self._settings.unschedulable_seconds
-        waiting = (queued for queued in self._unschedulable if queued.timestamp < limit)
+        waiting = (queued for queued in self._places.unschedulable if queued.timestamp < limit)
         overdue = list(islice(waiting, PODS_AT_ONCE))
         if len(overdue) < PODS_AT_ONCE:
             self._next_timeout_check = now + TIMEOUT_CHECK_SECONDS
@@ -448,14 +411,15 @@ class SchedulingQueue:
         for queued in overdue:
             # Upstream marks gated pods too, although the flush does not move them.
             place = self._requeue(queued, Verdict.AFTER_BACKOFF, occasion)
-            queued.flushed = place in _READY
+            queued.flushed = place in READY
         if overdue:
-            self._in_flight.record(Change(UNSCHEDULABLE_TIMEOUT))
+            self._places.in_flight.record(Change(UNSCHEDULABLE_TIMEOUT))
 
     def _requeue(self, queued: QueuedPod, verdict: Verdict, occasion: Occasion) -> Place:
+        backoff = self._places.backoff
         if verdict is Verdict.WAIT:
-            self._move(queued, Place.UNSCHEDULABLE, occasion)
-        elif verdict is Verdict.AFTER_BACKOFF and self._backoff.waiting(queued, occasion.now):
+            self._places.move(queued, Place.UNSCHEDULABLE, occasion)
+        elif verdict is Verdict.AFTER_BACKOFF and backoff.waiting(queued, occasion.now):
             self._to_backoff(queued, occasion)
         else:
             self._to_active(queued, occasion)
@@ -465,48 +429,18 @@ class SchedulingQueue:
     def _to_active(self, queued: QueuedPod, occasion: Occasion) -> None:
         # What is backing off has passed the gates on its way there.
         if queued.place is not Place.BACKOFF and self._gates.closed_for(queued):
-            self._move(queued, Place.GATED, occasion)
+            self._places.move(queued, Place.GATED, occasion)
             return
         if queued.initial_attempt is None:
             queued.initial_attempt = occasion.now
             if queued.pod.nominated_node:
                 self.nominator.add(queued.pod)
-        self._move(queued, Place.ACTIVE, occasion)
+        self._places.move(queued, Place.ACTIVE, occasion)
 
     def _to_backoff(self, queued: QueuedPod, occasion: Occasion) -> None:
         closed = self._gates.closed_for(queued)
-        self._move(queued, Place.GATED if closed else Place.BACKOFF, occasion)
-
-    def _move(self, queued: QueuedPod, to: Place | None, occasion: Occasion) -> None:
-        """Carry out one row of the transition table."""
-        uid, came = queued.pod.uid, queued.place
-        assert to in TRANSITIONS.get((came, occasion.cause), ()), (
-            f"{occasion.cause} must not lead to {to}: {queued.tell()}"
-        )
-        if came is not None:
-            found = self._stores[came].remove(uid)
-            assert found, f"not where it was: {queued.tell()}"
-        queued.move(to, occasion)
-        if to is None or to is Place.IN_FLIGHT:
-            self._pods.pop(uid, None)
-        else:
-            self._pods[uid] = queued
-        if to is not None:
-            self._stores[to].add(queued)
-            self._tell(came, to, occasion.label)
-
-    def _tell(self, came: Place | None, to: Place, label: str) -> None:
-        """Report a move to the observer, which counts gated pods among the unschedulable."""
-        if to is Place.ACTIVE or to is Place.BACKOFF:
-            self._observer.incoming(to.value, label)
-        elif to is not Place.IN_FLIGHT and came not in {Place.UNSCHEDULABLE, Place.GATED}:
-            self._observer.incoming(Place.UNSCHEDULABLE.value, label)
+        self._places.move(queued, Place.GATED if closed else Place.BACKOFF, occasion)
 
     def _count_rejectors(self, queued: QueuedPod, delta: int) -> None:
         for plugin in queued.rejected_by:
             self._observer.unschedulable_delta(plugin, queued.pod.spec.scheduler_name, delta)
-
-
-def _rejectors(queued: QueuedPod) -> list[tuple[str, str]]:
-    profile = queued.pod.spec.scheduler_name
-    return [(profile, plugin) for plugin in queued.rejected_by]

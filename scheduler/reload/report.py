@@ -94,6 +94,11 @@ class Report:
         if source == "file" and outcome.result is not Result.UNCHANGED:
             self._record(configuration_judged(self._ourselves, outcome))
 
+    def forget(self, source: str) -> None:
+        """Hear that *source* is gone, and what it said last, good or bad, with it."""
+        self._refused.discard(source)
+        self._told.pop(source, None)
+
     def broke_off(self, source: str, problem: Exception, again_in_seconds: float) -> None:
         """Tell that a defect of ours keeps us from hearing what *source* says."""
         self._refused.add(source)

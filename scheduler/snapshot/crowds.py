@@ -4,19 +4,17 @@ Who looks for room asks of a thousand nodes who could go from there, and asks ag
 pod, while hardly a node has changed. So both are kept, until a pod comes to the node or goes.
 """
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from operator import attrgetter
 from typing import Final
 
 from scheduler.model.pod import Pod
 from scheduler.snapshot.tally import COUNT_MAXIMUM
+from scheduler.snapshot.worths import Worth
 
 _TOTALS_KEPT: Final = 32
 _KINDS_KEPT: Final = 8
 _importance = attrgetter("importance")
-
-Worths = Callable[[Sequence[Pod]], list[int]]
-"""What each of some pods counts."""
 
 _Kind = tuple[int, frozenset[str] | None]
 """A priority, and the names of schedulers; None for all of them."""
@@ -27,16 +25,13 @@ class Crowd(tuple[Pod, ...]):  # noqa: SLOT001 - a tuple has no room for slots
 
     totals: dict[Hashable, int]
 
-    def total(self, key: Hashable, worths: Worths) -> int:
-        """Add up the *worths* of the pods, which must depend on *key* and each pod alone.
-
-        No sum is larger than COUNT_MAXIMUM.
-        """
-        total = self.totals.get(key)
+    def total(self, worth: Worth) -> int:
+        """Add up the *worth* of the pods; no sum is larger than COUNT_MAXIMUM."""
+        total = self.totals.get(worth.key)
         if total is None:
             if len(self.totals) >= _TOTALS_KEPT:
                 self.totals.clear()
-            total = self.totals[key] = min(sum(worths(self)), COUNT_MAXIMUM)
+            total = self.totals[worth.key] = min(sum(worth.of(self)), COUNT_MAXIMUM)
         return total
 
 

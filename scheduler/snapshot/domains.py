@@ -9,12 +9,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from scheduler.snapshot.arrays import Ids, Int64s, Mask
 from scheduler.snapshot.labels import ABSENT
 
-Int64s = NDArray[np.int64]
-Ids = NDArray[np.int32]
 Slots = NDArray[np.intp]
-Mask = NDArray[np.bool_]
 
 NO_DOMAIN: Final = ABSENT
 _FAR: Final = np.iinfo(np.int64).max

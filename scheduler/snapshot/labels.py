@@ -10,12 +10,11 @@ from numpy.typing import NDArray
 
 from scheduler.model.node import Node
 from scheduler.model.selectors import NOT_IN, Requirement
+from scheduler.snapshot.arrays import Ids
 
 ABSENT: Final = -1
 _KEYS_KEPT: Final = 256
 _MASKS_KEPT: Final = 1024
-
-Ids = NDArray[np.int32]
 
 
 @dataclass(slots=True)

@@ -10,7 +10,6 @@ from functools import lru_cache
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from scheduler.errors import MalformedObject
 from scheduler.model.affinity import NodeAffinity, NodeSelector, NodeSelectorTerm
@@ -18,9 +17,8 @@ from scheduler.model.meta import LabelSelectorRequirement
 from scheduler.model.node import Node
 from scheduler.model.pod import Pod
 from scheduler.model.selectors import IN, NOT_IN, Requirement, equals, node_requirement
+from scheduler.snapshot.arrays import Mask
 from scheduler.snapshot.node_table import NodeTable
-
-Mask = NDArray[np.bool_]
 
 NAME_FIELD: Final = "metadata.name"
 _COMPILED_KEPT: Final = 4096

@@ -1,21 +1,21 @@
 """The NodeTable: all nodes at one instant, one row each, as plugins see them."""
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduler.errors import StaleView
 from scheduler.model.affinity_terms import Bond, Term
 from scheduler.model.csi_migration import UniqueVolume
 from scheduler.model.node import Node
-from scheduler.model.pod import HostPort, Pod, ports_conflict
+from scheduler.model.pod import HostPort, Pod
 from scheduler.model.resources import PODS
 from scheduler.model.selectors import IN, Requirement
 from scheduler.model.taints import DO_NOT_SCHEDULE, Taint, Toleration, first_untolerated
-from scheduler.snapshot.columns import ClusterColumns
-from scheduler.snapshot.crowds import Worths, evictable
+from scheduler.snapshot import worths
+from scheduler.snapshot.arrays import Ids, Int64s, Mask, Rows, T, read_only
+from scheduler.snapshot.column_view import ColumnView
+from scheduler.snapshot.crowds import evictable
 from scheduler.snapshot.disks import DiskUse, disks_of
 from scheduler.snapshot.domains import (
     NO_DOMAIN,
@@ -27,57 +27,21 @@ from scheduler.snapshot.domains import (
 )
 from scheduler.snapshot.objects import ClusterObjects
 from scheduler.snapshot.pod_groups import PodSet
-from scheduler.snapshot.tally import Tally
 from scheduler.snapshot.volume_use import RowVolumes, Untold
-from scheduler.snapshot.what_if import NO_CHANGES, Changes
-
-Mask = NDArray[np.bool_]
-Int64s = NDArray[np.int64]
-Rows = NDArray[np.intp]
-
-T = TypeVar("T", np.int64, np.int32, np.uint64, np.bool_)
-
-# What a what-if adds up, by pod: see `Changes.sums`.
-_PODS, _REQUESTED, _NONZERO = "pods", "requested", "nonzero requested"
-_PORTS, _CLAIM = "ports", "claim"
+from scheduler.snapshot.what_if import Changes
+from scheduler.snapshot.worths import Counted
 
 
-Counted = PodSet | Term
-"""Pods that are counted: those that match, or those that carry an affinity term."""
-
-
-class NodeTable:
-    """A view of the columns: all rows or some, the true cluster or a what-if.
+class NodeTable(ColumnView):
+    """All nodes or some, the true cluster or a what-if: whatever a plugin may ask about them.
 
     It answers until the loop next applies facts; later it raises StaleView. Row order means
     nothing. Every array it returns has one value a row, is read-only, and must not be kept.
     """
 
-    __slots__ = ("_changes", "_columns", "_generation", "_rows", "_world")
+    __slots__ = ()
 
-    def __init__(
-        self,
-        columns: ClusterColumns,
-        rows: Rows | None = None,
-        changes: Changes = NO_CHANGES,
-        world: Changes = NO_CHANGES,
-    ) -> None:
-        self._columns = columns
-        self._generation = columns.generation
-        self._rows = rows
-        self._changes = changes
-        self._world = world
-
-    # Which rows.
-
-    def __len__(self) -> int:
-        self._check()
-        return len(self._columns) if self._rows is None else len(self._rows)
-
-    @property
-    def generation(self) -> int:
-        """The state of the cluster that this view shows."""
-        return self._generation
+    # Other views: fewer rows, other worlds.
 
     @property
     def cluster(self) -> "NodeTable":
@@ -100,38 +64,37 @@ class NodeTable:
         """Return a view of one row."""
         return self.select(np.array([row], dtype=np.intp))
 
+    def each(
+        self,
+        *,
+        adding: Mapping[int, Sequence[Pod]] | None = None,
+        removing: Mapping[int, Sequence[Pod]] | None = None,
+    ) -> "NodeTable":
+        """Return a table in which every row is its own world.
+
+        Row *i* answers for the cluster where only node *i* changed: the pods ``adding[i]`` are on
+        it, the pods ``removing[i]`` are not. Rows are those of this view; a what-if of a what-if
+        adds up.
+        """
+        self._check()
+        changes = self._changes.and_also(len(self), adding or {}, removing or {})
+        return NodeTable(self._columns, self._rows, changes, self._world)
+
     @property
-    def names(self) -> Sequence[str]:
-        """The nodes' names."""
+    def unchanged(self) -> "NodeTable":
+        """The same rows as they truly are."""
         self._check()
-        if self._rows is None:
-            return self._columns.names
-        return [self._columns.names[row] for row in self._rows.tolist()]
+        return NodeTable(self._columns, self._rows)
 
-    def row_of(self, name: str) -> int | None:
-        """Return the row of the node *name* within this view; None where it is not in it."""
+    def world_of(self, row: int) -> "NodeTable":
+        """Return the whole cluster as it is in the world of *row*: one world for all its rows."""
         self._check()
-        row = self._columns.rows.get(name)
-        if row is None or self._rows is None:
-            return row
-        found = (self._rows == row).nonzero()[0]
-        return int(found[0]) if len(found) else None
-
-    def rows_of(self, names: Collection[str]) -> Iterator[tuple[str, int]]:
-        """Yield those of *names* that are in this view, each with its row."""
-        self._check()
-        if self._rows is None:
-            rows = self._columns.rows
-            return ((name, rows[name]) for name in names if name in rows)
-        return ((name, row) for row, name in enumerate(self.names) if name in names)
-
-    def named(self, names: Iterable[str]) -> Mask:
-        """Return which rows have one of *names*."""
-        self._check()
-        rows = (self._columns.rows[name] for name in names if name in self._columns.rows)
-        mask = np.zeros(len(self._columns), dtype=np.bool_)
-        mask[list(rows)] = True
-        return self._gather(mask)
+        change = self._changes.get(row)
+        if change is None:
+            return NodeTable(self._columns)
+        base = self._base(row)
+        world = Changes(self._whole, {base: change.added}, {base: change.removed})
+        return NodeTable(self._columns, None, world, world)
 
     def prepare(self, pod: Pod) -> Iterator[None]:
         """Count in advance, with pauses, what would take long when it is first asked about *pod*.
@@ -213,7 +176,7 @@ class NodeTable:
         self._check()
         return self._gather(self._columns.labels.where(requirement, self._whole))
 
-    def domains(self, key: str) -> NDArray[np.int32]:
+    def domains(self, key: str) -> Ids:
         """A number for each distinct value of the label *key*; NO_DOMAIN where it is absent."""
         self._check()
         return self._gather(self._columns.labels.column(key).ids[: self._whole])
@@ -234,6 +197,12 @@ class NodeTable:
             return first_untolerated(taints, tolerations, DO_NOT_SCHEDULE) is not None
 
         return self._by_taints(repels, np.bool_)
+
+    def _by_taints(self, answer: Callable[[tuple[Taint, ...]], int], kind: type[T]) -> NDArray[T]:
+        self._check()
+        taints = self._columns.taints
+        answers = np.array([answer(each) for each in taints.sets], dtype=kind)
+        return read_only(answers[self._gather(taints.ids[: self._whole])])
 
     def image(self, name: str) -> tuple[int, int, Mask] | None:
         """Return an image's size in bytes, on how many nodes it is, and which rows hold it."""
@@ -262,27 +231,17 @@ class NodeTable:
     @property
     def pod_count(self) -> Int64s:
         """How many pods are on the node."""
-        return self._changed(self._tally(self._columns.pod_counts), _PODS, _ones)
+        return self._changed(self._tally(self._columns.pod_counts), worths.ONE_EACH)
 
     def requested(self, resource: str) -> Int64s:
         """What the node's pods request of *resource*; cpu in milli."""
-        return self._changed(
-            self._tally(self._columns.requested.get(resource)),
-            (_REQUESTED, resource),
-            lambda pods: [
-                0 if pod.malformed else pod.placed_requests.get(resource, 0) for pod in pods
-            ],
-        )
+        column = self._tally(self._columns.requested.get(resource))
+        return self._changed(column, worths.requested(resource))
 
     def nonzero_requested(self, resource: str) -> Int64s:
         """What scores take the node's pods to use of cpu or memory, with defaults."""
-        return self._changed(
-            self._tally(self._columns.nonzero_requested[resource]),
-            (_NONZERO, resource),
-            lambda pods: [
-                0 if pod.malformed else pod.nonzero_requests.get(resource, 0) for pod in pods
-            ],
-        )
+        column = self._tally(self._columns.nonzero_requested[resource])
+        return self._changed(column, worths.nonzero_requested(resource))
 
     def port_conflicts(self, wanted: Sequence[HostPort]) -> Mask:
         """Whether any of *wanted* is taken on the node already."""
@@ -291,17 +250,14 @@ class NodeTable:
         for port in wanted:
             for tally in self._columns.ports_in_use(port):
                 taken += tally.dense(self._whole)
-        key = (_PORTS, *wanted)
-        conflicts = self._changed(
-            self._gather(taken), key, lambda pods: [_conflicts(pod, wanted) for pod in pods]
-        )
-        return _read_only(conflicts > 0)
+        conflicts = self._changed(self._gather(taken), worths.conflicting(wanted))
+        return read_only(conflicts > 0)
 
     def count(self, pods: PodSet) -> Int64s:
         """How many of *pods* are on the node."""
         self._check()
         column = self._tally(self._columns.groups.column(pods, self._whole))
-        return self._changed(column, pods, _worths(pods))
+        return self._changed(column, worths.counting(pods))
 
     def count_domains(self, key: str, pods: PodSet, included: Mask) -> DomainCounts:
         """Count *pods* by the domains of the label *key*.
@@ -319,7 +275,7 @@ class NodeTable:
         own = self._gather(ids)
         if not self._changes:
             return domains.seen_from(own)
-        delta = np.where(self._gather(slots) > 0, self._changes.sums(pods, _worths(pods)), 0)
+        delta = np.where(self._gather(slots) > 0, self._changes.sums(worths.counting(pods)), 0)
         return domains.seen_from_worlds(own, delta)
 
     def sum_domains(self, key: str, counted: Iterable[tuple[Counted, int]]) -> DomainSums:
@@ -337,9 +293,22 @@ class NodeTable:
             return DomainSums(here, total)
         delta = np.zeros(len(own), dtype=np.int64)
         for each, weight in parts:
-            delta += weight * self._changes.sums(each, _worths(each))
+            delta += weight * self._changes.sums(worths.counting(each))
         delta[own == NO_DOMAIN] = 0
         return DomainSums(here + delta, total + delta)
+
+    def _weighed(self, parts: Iterable[tuple[Counted, int]]) -> Int64s:
+        """Add up, over the whole cluster, the pods of all *parts* with their weights."""
+        total = np.zeros(self._whole, dtype=np.int64)
+        for each, weight in parts:
+            column = (
+                self._columns.groups.column(each, self._whole)
+                if isinstance(each, PodSet)
+                else self._columns.terms[each.bond].carriers(each)
+            )
+            if column is not None:
+                total += weight * column.dense(self._whole)
+        return total
 
     def terms_about(self, pod: Pod, bond: Bond) -> Sequence[Term]:
         """Return the affinity terms about *pod* that pods carry, on any node in any row's world."""
@@ -358,9 +327,7 @@ class NodeTable:
         """How many volumes of pods, on whatever node, are the claim ``namespace/name``."""
         self._check()
         everywhere = np.full(len(self), self._columns.volumes.users(claim), dtype=np.int64)
-        return self._changed(
-            everywhere, (_CLAIM, claim), lambda pods: [_mounts(pod, claim) for pod in pods]
-        )
+        return self._changed(read_only(everywhere), worths.mounting(claim))
 
     def disks_taken(self, wanted: Sequence[DiskUse]) -> Mask:
         """Whether a pod on the node has any of *wanted* in a way that leaves no room for more."""
@@ -379,7 +346,7 @@ class NodeTable:
 
     def volume_limit(self, driver: str) -> Int64s:
         """How many volumes of *driver* the node takes; -1 where any number."""
-        return self._tally(self._columns.volumes.limit(driver)) - 1
+        return read_only(self._tally(self._columns.volumes.limit(driver)) - 1)
 
     def volumes_in_use(self, driver: str) -> Int64s:
         """How many volumes of *driver* pods use, or are attached, on the node."""
@@ -388,7 +355,7 @@ class NodeTable:
             column = column.copy()
             for row in self._changes.rows:
                 column[row] = sum(volume[0] == driver for volume in self._volumes_on(row).all)
-        return column
+        return read_only(column)
 
     def mounting(self, volume: UniqueVolume) -> Mask:
         """Whether a pod on the node uses *volume*."""
@@ -419,145 +386,3 @@ class NodeTable:
             for other in disks_of(pod)
             for use in wanted
         )
-
-    # What if.
-
-    def each(
-        self,
-        *,
-        adding: Mapping[int, Sequence[Pod]] | None = None,
-        removing: Mapping[int, Sequence[Pod]] | None = None,
-    ) -> "NodeTable":
-        """Return a table in which every row is its own world.
-
-        Row *i* answers for the cluster where only node *i* changed: the pods ``adding[i]`` are on
-        it, the pods ``removing[i]`` are not. Rows are those of this view; a what-if of a what-if
-        adds up.
-        """
-        self._check()
-        changes = self._changes.and_also(len(self), adding or {}, removing or {})
-        return NodeTable(self._columns, self._rows, changes, self._world)
-
-    @property
-    def is_what_if(self) -> bool:
-        """Whether any row may differ from the true cluster."""
-        return bool(self._changes)
-
-    @property
-    def changed(self) -> Mask:
-        """Which rows may differ from the true cluster."""
-        self._check()
-        mask = np.zeros(len(self), dtype=np.bool_)
-        mask[list(self._changes.rows)] = True
-        return mask
-
-    @property
-    def unchanged(self) -> "NodeTable":
-        """The same rows as they truly are."""
-        self._check()
-        return NodeTable(self._columns, self._rows)
-
-    def world_of(self, row: int) -> "NodeTable":
-        """Return the whole cluster as it is in the world of *row*: one world for all its rows."""
-        self._check()
-        change = self._changes.get(row)
-        if change is None:
-            return NodeTable(self._columns)
-        base = self._base(row)
-        world = Changes(self._whole, {base: change.added}, {base: change.removed})
-        return NodeTable(self._columns, None, world, world)
-
-    # How columns are read.
-
-    @property
-    def _whole(self) -> int:
-        return len(self._columns.nodes)
-
-    def _check(self) -> None:
-        if self._generation != self._columns.generation:
-            raise StaleView("a NodeTable is valid only until the next fact is applied")
-
-    def _base(self, row: int) -> int:
-        return row if self._rows is None else int(self._rows[row])
-
-    def _tally(self, tally: Tally | None) -> Int64s:
-        self._check()
-        if tally is None:
-            return _read_only(np.zeros(len(self), dtype=np.int64))
-        return self._gather(tally.dense(self._whole))
-
-    def _weighed(self, parts: Iterable[tuple[Counted, int]]) -> Int64s:
-        """Add up, over the whole cluster, the pods of all *parts* with their weights."""
-        total = np.zeros(self._whole, dtype=np.int64)
-        for each, weight in parts:
-            column = (
-                self._columns.groups.column(each, self._whole)
-                if isinstance(each, PodSet)
-                else self._columns.terms[each.bond].carriers(each)
-            )
-            if column is not None:
-                total += weight * column.dense(self._whole)
-        return total
-
-    def _where(self, tally: Tally | None) -> Mask:
-        self._check()
-        if tally is None:
-            return np.zeros(len(self), dtype=np.bool_)
-        return self._gather(tally.where(self._whole))
-
-    def _by_taints(self, answer: Callable[[tuple[Taint, ...]], int], kind: type[T]) -> NDArray[T]:
-        self._check()
-        taints = self._columns.taints
-        answers = np.array([answer(each) for each in taints.sets], dtype=kind)
-        return _read_only(answers[self._gather(taints.ids[: self._whole])])
-
-    def _gather(self, column: NDArray[T]) -> NDArray[T]:
-        return _read_only(column.view() if self._rows is None else column[self._rows])
-
-    def _corrected(self, mask: Mask, answer: Callable[[int], bool]) -> Mask:
-        """Ask *answer* about the rows that differ from the true cluster."""
-        if not self._changes:
-            return mask
-        mask = mask.copy()
-        for row in self._changes.rows:
-            mask[row] = answer(row)
-        return mask
-
-    def _changed(self, column: Int64s, key: Hashable, worths: Worths) -> Int64s:
-        """Let *column*, of the true cluster, follow the changes: see `Changes.sums`."""
-        return _read_only(column + self._changes.sums(key, worths)) if self._changes else column
-
-
-def _ones(pods: Sequence[Pod]) -> list[int]:
-    return [1] * len(pods)
-
-
-def _conflicts(pod: Pod, wanted: Sequence[HostPort]) -> int:
-    if pod.malformed:
-        return 0
-    return sum(ports_conflict(port, used) for used in pod.host_ports for port in wanted)
-
-
-def _read_only(column: NDArray[T]) -> NDArray[T]:
-    column.flags.writeable = False
-    return column
-
-
-def _worths(counted: Counted) -> Worths:
-    """Return how often each pod counts; whole templates of pods are told apart once."""
-    if isinstance(counted, Term):
-        return lambda pods: [pod.affinity_terms.of(counted.bond).count(counted) for pod in pods]
-    known: dict[Hashable, bool] = {}
-
-    def holds(pod: Pod) -> bool:
-        kind = pod.namespace, pod.label_set, pod.terminating
-        answer = known.get(kind)
-        if answer is None:
-            answer = known[kind] = counted.holds(pod)
-        return answer
-
-    return lambda pods: list(map(holds, pods))
-
-
-def _mounts(pod: Pod, claim: str) -> int:
-    return sum(each.key == claim for each in pod.claims if not each.generated)

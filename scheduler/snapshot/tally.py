@@ -5,7 +5,7 @@ from typing import Final, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-Int64s = NDArray[np.int64]
+from scheduler.snapshot.arrays import Int64s
 
 K = TypeVar("K")
 

@@ -13,7 +13,6 @@ from functools import lru_cache
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from scheduler.model.csi_migration import (
     SUCCESSORS,
@@ -23,10 +22,9 @@ from scheduler.model.csi_migration import (
 )
 from scheduler.model.selectors import IN, Requirement, Selector
 from scheduler.model.storage import PersistentVolume, TopologySelectorTerm, VolumeNodeAffinity
+from scheduler.snapshot.arrays import Mask
 from scheduler.snapshot.node_selector import compile_selector
 from scheduler.snapshot.node_table import NodeTable
-
-Mask = NDArray[np.bool_]
 
 _COMPILED_KEPT: Final = 8192
 

@@ -13,10 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduler.model.pod import Pod
-from scheduler.snapshot.crowds import Crowd, Worths
+from scheduler.snapshot.arrays import Int64s
+from scheduler.snapshot.crowds import Crowd
 from scheduler.snapshot.tally import COUNT_MAXIMUM
+from scheduler.snapshot.worths import Worth
 
-Int64s = NDArray[np.int64]
 _PodsByRow = Mapping[int, Sequence[Pod]]
 
 _NOBODY: Final[frozenset[str]] = frozenset()
@@ -54,12 +55,12 @@ class _Step:
             steps.append(steps[-1].before)
         return steps
 
-    def add_to(self, total: Int64s, key: Hashable, worths: Worths) -> None:
+    def add_to(self, total: Int64s, worth: Worth) -> None:
         """Add to *total*, by row, what this step alone changes."""
         if self.adding:
-            total[list(self.adding)] += _totals(self.adding.values(), key, worths)
+            total[list(self.adding)] += _totals(self.adding.values(), worth)
         if self.removing:
-            total[list(self.removing)] -= _totals(self.removing.values(), key, worths)
+            total[list(self.removing)] -= _totals(self.removing.values(), worth)
 
     def coming(self) -> Iterator[Pod]:
         """Yield the pods that this step adds and that were not removed before."""
@@ -93,15 +94,13 @@ def _fixed(by_row: _PodsByRow) -> dict[int, tuple[Pod, ...]]:
     }
 
 
-def _totals(groups: Collection[tuple[Pod, ...]], key: Hashable, worths: Worths) -> Int64s:
+def _totals(groups: Collection[tuple[Pod, ...]], worth: Worth) -> Int64s:
     """Return what the pods of each group add up to."""
     if max(map(len, groups)) == 1:
-        totals = worths([pod for (pod,) in groups])
+        totals = worth.of([pod for (pod,) in groups])
     else:
         totals = [
-            pods.total(key, worths)
-            if type(pods) is Crowd
-            else min(sum(worths(pods)), COUNT_MAXIMUM)
+            pods.total(worth) if type(pods) is Crowd else min(sum(worth.of(pods)), COUNT_MAXIMUM)
             for pods in groups
         ]
     return np.array(totals, dtype=np.int64)
@@ -156,20 +155,16 @@ class Changes:
         """Return what differs in *row*."""
         return self._by_row().get(row)
 
-    def sums(self, key: Hashable, worths: Worths) -> Int64s:
-        """Add up, by row, what the changes add to a column, less what they remove.
-
-        Args:
-            key: Names the column: what *worths* returns must depend on this key and each pod alone.
-            worths: What each of some pods counts.
-        """
+    def sums(self, worth: Worth) -> Int64s:
+        """Add up, by row, what the pods that are added are worth, less those that are removed."""
+        key = worth.key
         steps = self.last.back_to(lambda step: key in step.sums)
         known = steps[-1].sums.get(key)
         if known is not None and len(steps) == 1:
             return known
         total = np.zeros(self._size, dtype=np.int64) if known is None else known.copy()
         for step in steps if known is None else steps[:-1]:
-            step.add_to(total, key, worths)
+            step.add_to(total, worth)
         total.flags.writeable = False
         self.last.sums[key] = total
         return total

@@ -157,10 +157,10 @@ class Harness:
         """Return the node of *pod*, as the API server has it; empty while it is pending."""
         return str(self.document(pod)["spec"].get("nodeName") or "")
 
-    def condition(self, pod: Pod) -> tuple[str, str, str]:
-        """Return status, reason and message of the pod's PodScheduled condition; else empty."""
+    def condition(self, pod: Pod, kind: str = "PodScheduled") -> tuple[str, str, str]:
+        """Return status, reason and message of the pod's condition of that *kind*; else empty."""
         for each in self.document(pod).get("status", {}).get("conditions") or []:
-            if each["type"] == "PodScheduled":
+            if each["type"] == kind:
                 return each["status"], each.get("reason", ""), each.get("message", "")
         return "", "", ""
 
@@ -175,9 +175,12 @@ class Harness:
 
     def attempts(self, result: str) -> int:
         """Return how many attempts ended as *result*: scheduled, unschedulable or error."""
-        labels = {"result": result, "profile": SCHEDULER_NAME}
         name = "scheduler_schedule_attempts_total"
-        return int(self.metrics.registry.get_sample_value(name, labels) or 0)
+        return int(self.metric(name, result=result, profile=SCHEDULER_NAME))
+
+    def metric(self, name: str, /, **labels: str) -> float:
+        """Return the sample of *name* and *labels*; zero where nothing was counted yet."""
+        return self.metrics.registry.get_sample_value(name, labels) or 0
 
     def check_invariants(self) -> None:
         """Assert what must hold at any moment."""

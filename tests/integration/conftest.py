@@ -18,6 +18,7 @@ from hack.binaries import MissingBinariesError
 from hack.control_plane import ControlPlane
 from tests.integration.proxy import Proxy
 from tests.integration.ranks import CLASSES, PRIORITIES
+from tests.integration.storage import Storage
 from tests.integration.world import (
     Scheduler,
     World,
@@ -166,6 +167,15 @@ def proxied(control_plane: ControlPlane, proxy: Proxy, world: World) -> Iterator
         world.schedulers = (*world.schedulers, started)
         yield started
         world.schedulers = world.schedulers[:-1]
+
+
+@pytest.fixture
+def storage(world: World) -> Iterator[Storage]:
+    """Storage of this test alone; what lives in no namespace is deleted at the end."""
+    with contextlib.ExitStack() as stack:
+        storage = Storage(world)
+        stack.callback(storage.clear)
+        yield storage
 
 
 @pytest.fixture(scope="session")

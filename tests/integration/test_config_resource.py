@@ -225,8 +225,13 @@ def test_an_object_that_is_gone_leaves_its_last_word_in_force(following, configu
     world, scheduler = following
     world.nodes("a", cpu="4")
 
+    generation = configured.replace(configured.document(podMaxBackoffSeconds=0))
+    configured.expect(generation, "False", "False", "Invalid")
+    good = "py_scheduler_configuration_last_reload_successful"
+    assert scheduler.metric(good) == 0
     configured.delete()
     scheduler.expect_line("configuration.deleted")
+    assert scheduler.metric(good) == 1
     world.expect_scheduled(world.pod(scheduler=configured.name), on="a")
     assert scheduler.ready()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hack.nodes import node
-from tests.integration.world import until
+from tests.integration.world import refused, until
 
 pytestmark = pytest.mark.integration
 
@@ -18,10 +18,6 @@ ENFORCED = "node(s) didn't match scheduler-enforced node affinity"
 TAINT = "node(s) had untolerated taint(s)"
 PORTS = "node(s) didn't have free ports for the requested pod ports"
 SPREAD = "node(s) didn't match pod topology spread constraints"
-
-
-def refused(count, reason):
-    return f"0/{count} nodes are available: {count} {reason}."
 
 
 def required(*expressions, fields=()):

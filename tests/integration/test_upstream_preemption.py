@@ -26,7 +26,8 @@ TestDisablePreemption                                       without_the_plugin_n
 TestPodPriorityResolution                                   priorities_are_the_classes
 TestPreemptionStarvation                                    the_waiting_do_not_starve_the…
 TestPreemptionRaces                                         nobody_slips_in
-TestPDBInPreemption                                         budgets_decide_before_priorities (3)
+TestPDBInPreemption                                         a_budget_decides_before_… (2),
+                                                            budgets_and_then_priorities_…
 TestReadWriteOncePodPreemption                              a_claim_for_one_pod_changes_hands (3)
 TestNominatedNode: high preempts there                      test_preemption: a_more_important_pod…
 … high fits beside                                          a_nomination_ends_where_another_fits
@@ -58,7 +59,7 @@ from tests.integration.ranks import (
     running,
     stays,
 )
-from tests.integration.test_volumes import Storage, mounting
+from tests.integration.storage import mounting
 from tests.integration.world import configuration, scheduler_process, until
 
 pytestmark = pytest.mark.integration
@@ -127,13 +128,6 @@ def with_plugins(world, tmp_path, monkeypatch):
     ]
     with scheduler_process(world.plane, config=configuration(profiles=profiles)) as started:
         yield started
-
-
-@pytest.fixture
-def storage(world):
-    storage = Storage(world)
-    yield storage
-    storage.clear()
 
 
 def apart_from(app):

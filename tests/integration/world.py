@@ -188,6 +188,11 @@ def scheduler_process(
         scheduler.stop()
 
 
+def refused(count: int, reason: str) -> str:
+    """Return what a pod is told whom all of *count* nodes refuse for one reason."""
+    return f"0/{count} nodes are available: {count} {reason}."
+
+
 def _filters_part(message: str) -> str:
     """Return a pod's message without what the post-filter plugins add."""
     return re.sub(r" (no new claims to deallocate.*|not found)$", "", message)

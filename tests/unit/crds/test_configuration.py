@@ -4,6 +4,8 @@ import asyncio
 import contextlib
 import json
 
+import pytest
+
 from scheduler.config.change import RETRY_SECONDS, Outcome, Result
 from scheduler.crds.configuration import ConfigurationResource
 from scheduler.crds.status import Seen
@@ -24,15 +26,21 @@ class Site:
         self.offered = []
         self.written = []
         self.failures = []
+        self.refused = False
         self.events = []
         self.resource = ConfigurationResource(
-            "main", self.offer, self, self.events.append, lambda: self.leads
+            "main", self.offer, self, self.events.append, self.forget, lambda: self.leads
         )
 
     async def offer(self, text):
         self.offered.append(text)
         await asyncio.sleep(0.1)
-        return self.outcomes.get(text, GOOD)
+        outcome = self.outcomes.get(text, GOOD)
+        self.refused = not outcome.good
+        return outcome
+
+    def forget(self):
+        self.refused = False
 
     async def patch(self, path, body, content_type):
         assert path.endswith("/schedulerconfigurations/main/status")
@@ -152,6 +160,21 @@ async def test_a_successor_of_the_same_name_is_not_told_of_its_predecessor():
         assert site.written[-1]["status"]["activeGeneration"] is None
         reasons = [event.reason for event in site.events]
         assert reasons == ["ConfigurationApplied", "ConfigurationDeleted", "ConfigurationRefused"]
+
+
+@pytest.mark.parametrize("seconds", [5, 0.05], ids=["once judged", "while it is judged"])
+@in_virtual_time
+async def test_an_object_that_was_refused_and_is_gone_is_refused_no_more(seconds):
+    async with following() as site:
+        site.outcomes["first"] = Outcome(Result.INVALID, ("x: y",), "", ())
+        site.tell(1, "first")
+        await asyncio.sleep(seconds)
+        site.resource.tell_gone("one")
+        await asyncio.sleep(5)
+
+        assert site.offered == ["first"]
+        assert not site.refused
+        assert "does not exist yet" in site.resource.check()
 
 
 @in_virtual_time

@@ -186,17 +186,22 @@ def test_etcd_is_taken_out_of_its_archive(tmp_path, system):
 
 
 def _archive(stem, system):
-    buffer = io.BytesIO()
     content = b"etcd itself"
     if system.startswith("darwin"):
+        buffer = io.BytesIO()
         with zipfile.ZipFile(buffer, "w") as zipped:
             zipped.writestr(f"{stem}/etcd", content)
         return f"{stem}.zip", buffer.getvalue()
+    return f"{stem}.tar.gz", _tarball(f"{stem}/etcd", content)
+
+
+def _tarball(name, content):
+    buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w:gz") as tarball:
-        member = tarfile.TarInfo(f"{stem}/etcd")
+        member = tarfile.TarInfo(name)
         member.size = len(content)
         tarball.addfile(member, io.BytesIO(content))
-    return f"{stem}.tar.gz", buffer.getvalue()
+    return buffer.getvalue()
 
 
 def test_kwok_is_checked_against_the_digest_of_its_release(tmp_path):
@@ -212,15 +217,11 @@ def test_kwok_is_checked_against_the_digest_of_its_release(tmp_path):
 
 
 def test_helm_is_taken_out_of_its_archive(tmp_path):
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w:gz") as tarball:
-        member = tarfile.TarInfo("linux-arm64/helm")
-        member.size = len(b"helm itself")
-        tarball.addfile(member, io.BytesIO(b"helm itself"))
+    archive = _tarball("linux-arm64/helm", b"helm itself")
     name = f"helm-{HELM}-linux-arm64.tar.gz"
     files = {
-        f"https://get.helm.sh/{name}": buffer.getvalue(),
-        f"https://get.helm.sh/{name}.sha256sum": f"{_sum(buffer.getvalue())}  {name}\n".encode(),
+        f"https://get.helm.sh/{name}": archive,
+        f"https://get.helm.sh/{name}.sha256sum": f"{_sum(archive)}  {name}\n".encode(),
     }
     path = download("helm", tmp_path, open_url=_publishing(files), system="linux-arm64")
     assert path == tmp_path / "helm"
@@ -235,14 +236,10 @@ def test_kind_is_checked(tmp_path):
 
 
 def test_crictl_is_taken_out_of_its_archive(tmp_path):
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w:gz") as tarball:
-        member = tarfile.TarInfo("crictl")
-        member.size = len(b"crictl itself")
-        tarball.addfile(member, io.BytesIO(b"crictl itself"))
+    archive = _tarball("crictl", b"crictl itself")
     base = f"https://github.com/kubernetes-sigs/cri-tools/releases/download/{CRICTL}"
     url = f"{base}/crictl-{CRICTL}-linux-arm64.tar.gz"
-    files = {url: buffer.getvalue(), f"{url}.sha256": _sum(buffer.getvalue()).encode()}
+    files = {url: archive, f"{url}.sha256": _sum(archive).encode()}
     path = download("crictl", tmp_path, open_url=_publishing(files), system="linux-arm64")
     assert path.read_bytes() == b"crictl itself"
 
@@ -268,16 +265,12 @@ def test_other_kubernetes_than_the_pinned_ones_is_refused():
 @pytest.mark.parametrize("name", ["prometheus", "promtool"])
 def test_prometheus_is_taken_out_of_its_archive(tmp_path, name):
     stem = f"prometheus-{PROMETHEUS.removeprefix('v')}.linux-arm64"
-    buffer = io.BytesIO()
     content = f"{name} itself".encode()
-    with tarfile.open(fileobj=buffer, mode="w:gz") as tarball:
-        member = tarfile.TarInfo(f"{stem}/{name}")
-        member.size = len(content)
-        tarball.addfile(member, io.BytesIO(content))
+    archive = _tarball(f"{stem}/{name}", content)
     base = f"https://github.com/prometheus/prometheus/releases/download/{PROMETHEUS}"
     files = {
-        f"{base}/{stem}.tar.gz": buffer.getvalue(),
-        f"{base}/sha256sums.txt": f"{_sum(buffer.getvalue())}  {stem}.tar.gz\n".encode(),
+        f"{base}/{stem}.tar.gz": archive,
+        f"{base}/sha256sums.txt": f"{_sum(archive)}  {stem}.tar.gz\n".encode(),
     }
     path = download(name, tmp_path, open_url=_publishing(files), system="linux-arm64")
     assert path == tmp_path / name

@@ -1,6 +1,7 @@
 """Another configuration for a loop that runs: between two pods, and nobody is lost."""
 
 import asyncio
+from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import numpy as np
@@ -16,19 +17,7 @@ from scheduler.testing import make_node, make_pod
 from scheduler.testing.clock import in_virtual_time
 from scheduler.testing.documents import pod_path
 from scheduler.testing.harness import Harness, bare_profile
-
-
-class Doorman:
-    """Answers permit with what *said* holds."""
-
-    name = "Doorman"
-    requeue_on = ()
-
-    def __init__(self, said):
-        self.said = said
-
-    def permit(self, _pod, _node, _waiting):
-        return self.said
+from tests.unit.loop.plugins import Doorman
 
 
 class Nobody:
@@ -69,8 +58,8 @@ def now():
     return asyncio.get_running_loop().time()
 
 
-def named(profile, name, generation=1):
-    return replace(profile, scheduler_name=name, generation=generation)
+def profile(*plugins, name="py-scheduler", generation=1):
+    return replace(bare_profile(*plugins), scheduler_name=name, generation=generation)
 
 
 async def adopt(cluster, *profiles, **settings):
@@ -84,14 +73,28 @@ async def adopt(cluster, *profiles, **settings):
     return found[0]
 
 
-@in_virtual_time
-async def test_who_was_refused_is_tried_by_the_new_plugins(pod):
-    async with Harness(profiles=[bare_profile(Nobody())]) as cluster:
+@asynccontextmanager
+async def tried_by(plugin, pod):
+    """Run a scheduler of *plugin* alone that has just met *pod*; there is room on node a."""
+    async with Harness(profiles=[bare_profile(plugin)]) as cluster:
         cluster.create(make_node("a"), pod)
         await cluster.settle()
+        yield cluster
+
+
+async def say(cluster, doorman, answer, seconds=0.5):
+    """Let *doorman* change its mind, and a fact arrive for which it is asked again."""
+    doorman.said = answer
+    cluster.create(make_node("b"))
+    await cluster.settle(seconds)
+
+
+@in_virtual_time
+async def test_who_was_refused_is_tried_by_the_new_plugins(pod):
+    async with tried_by(Nobody(), pod) as cluster:
         assert cluster.place_of(pod) == "unschedulable"
 
-        await adopt(cluster, named(bare_profile(), "py-scheduler"))
+        await adopt(cluster, profile())
         await cluster.settle(3)
 
         assert cluster.node_of(pod) == "a"
@@ -99,14 +102,11 @@ async def test_who_was_refused_is_tried_by_the_new_plugins(pod):
 
 @in_virtual_time
 async def test_a_new_gate_closes_for_whoever_waits(pod):
-    async with Harness(profiles=[bare_profile(Nobody())]) as cluster:
-        cluster.create(make_node("a"), pod)
-        await cluster.settle()
-
-        await adopt(cluster, named(bare_profile(Closed()), "py-scheduler"))
+    async with tried_by(Nobody(), pod) as cluster:
+        await adopt(cluster, profile(Closed()))
         assert cluster.place_of(pod) == "gated"
 
-        await adopt(cluster, named(bare_profile(), "py-scheduler", 2))
+        await adopt(cluster, profile(generation=2))
         await cluster.settle(3)
         assert cluster.node_of(pod) == "a"
 
@@ -119,7 +119,7 @@ async def test_pods_without_a_profile_wait_outside_until_there_is_one(pod):
         await cluster.settle()
         assert cluster.place_of(other) == ""
 
-        adopted = await adopt(cluster, named(bare_profile(), "other"))
+        adopted = await adopt(cluster, profile(name="other"))
 
         assert (adopted.taken, adopted.left) == (1, 1)
         assert cluster.node_of(other) == "a"
@@ -128,39 +128,32 @@ async def test_pods_without_a_profile_wait_outside_until_there_is_one(pod):
         late = make_pod("late", requests="1 cpu")
         cluster.create(late)
         await cluster.settle()
-        adopted = await adopt(cluster, named(bare_profile(), "py-scheduler", 2))
+        adopted = await adopt(cluster, profile(generation=2))
         assert (adopted.taken, adopted.left) == (2, 0)
         assert [cluster.node_of(each) for each in (pod, late)] == ["a", "a"]
 
 
 @in_virtual_time
 async def test_what_goes_while_nobody_serves_it_does_not_come_back(pod):
-    async with Harness(profiles=[bare_profile(Nobody())]) as cluster:
-        cluster.create(make_node("a"), pod)
-        await cluster.settle()
-        await adopt(cluster, named(bare_profile(), "other"))
+    async with tried_by(Nobody(), pod) as cluster:
+        await adopt(cluster, profile(name="other"))
 
         cluster.api.remove(pod_path(pod))
         await cluster.settle()
 
-        adopted = await adopt(cluster, named(bare_profile(), "py-scheduler", 2))
+        adopted = await adopt(cluster, profile(generation=2))
         assert adopted.taken == 0
 
 
 @in_virtual_time
 async def test_who_is_held_is_let_go_by_the_plugin_that_held_it(pod):
     doorman = Doorman(Wait(60))
-    async with Harness(profiles=[bare_profile(doorman)]) as cluster:
-        cluster.create(make_node("a"), pod)
-        await cluster.settle()
-
-        await adopt(cluster, named(bare_profile(), "py-scheduler"))
+    async with tried_by(doorman, pod) as cluster:
+        await adopt(cluster, profile())
         assert cluster.node_of(pod) == ""
         assert cluster.place_of(pod) == "in flight"
 
-        doorman.said = Allow()
-        cluster.create(make_node("b"))
-        await cluster.settle()
+        await say(cluster, doorman, Allow())
         assert cluster.node_of(pod) == "a"
 
 
@@ -179,18 +172,16 @@ async def test_who_was_sent_by_an_extender_is_bound_by_that_one(pod):
     doorman = Doorman(Wait(60))
     first, second = binding("http://first"), binding("http://second")
     async with Harness(profiles=[bare_profile()]) as cluster:
-        held = named(bare_profile(doorman), "py-scheduler", 1)
+        held = profile(doorman)
         await adopt(cluster, held, extending=first)
         cluster.create(make_node("a"), pod)
         await cluster.settle()
-        await adopt(cluster, named(bare_profile(), "py-scheduler", 2), extending=second)
+        await adopt(cluster, profile(generation=2), extending=second)
         assert asked == []
         assert cluster.core.binding.asks(first)
         assert not cluster.core.binding.asks(second)
 
-        doorman.said = Allow()
-        cluster.create(make_node("b"))
-        await cluster.settle()
+        await say(cluster, doorman, Allow())
         assert asked == [("http://first", "bind")]
         assert not cluster.core.binding.asks(first)
 
@@ -202,14 +193,10 @@ async def test_who_was_sent_by_an_extender_is_bound_by_that_one(pod):
 @in_virtual_time
 async def test_who_is_held_without_a_profile_is_still_bound(pod):
     doorman = Doorman(Wait(60))
-    async with Harness(profiles=[bare_profile(doorman)]) as cluster:
-        cluster.create(make_node("a"), pod)
-        await cluster.settle()
-        await adopt(cluster, named(bare_profile(), "other"))
+    async with tried_by(doorman, pod) as cluster:
+        await adopt(cluster, profile(name="other"))
 
-        doorman.said = Allow()
-        cluster.create(make_node("b"))
-        await cluster.settle()
+        await say(cluster, doorman, Allow())
 
         assert cluster.node_of(pod) == "a"
 
@@ -217,19 +204,15 @@ async def test_who_is_held_without_a_profile_is_still_bound(pod):
 @in_virtual_time
 async def test_who_is_held_without_a_profile_and_then_turned_away_waits_outside(pod):
     doorman = Doorman(Wait(60))
-    async with Harness(profiles=[bare_profile(doorman)]) as cluster:
-        cluster.create(make_node("a"), pod)
-        await cluster.settle()
-        await adopt(cluster, named(bare_profile(), "other"))
+    async with tried_by(doorman, pod) as cluster:
+        await adopt(cluster, profile(name="other"))
 
-        doorman.said = Reject("not today")
-        cluster.create(make_node("b"))
-        await cluster.settle(20)
+        await say(cluster, doorman, Reject("not today"), seconds=20)
         assert cluster.place_of(pod) == ""
         assert not cluster.core.cache.is_assumed(pod.uid)
         assert len(cluster.core.queue.nominator) == 0
 
-        adopted = await adopt(cluster, named(bare_profile(), "py-scheduler", 2))
+        adopted = await adopt(cluster, profile(generation=2))
         assert adopted.taken == 1
         assert cluster.node_of(pod)
 
@@ -239,7 +222,7 @@ async def test_the_end_of_a_held_pod_without_a_profile_frees_its_place(pod):
     async with Harness(profiles=[bare_profile(Doorman(Wait(600)))]) as cluster:
         cluster.create(make_node("a", allocatable="1 cpu"), pod)
         await cluster.settle()
-        await adopt(cluster, named(bare_profile(), "other"))
+        await adopt(cluster, profile(name="other"))
 
         cluster.api.remove(pod_path(pod))
         await cluster.settle()
@@ -256,7 +239,7 @@ async def test_a_stopped_profile_gets_another_chance(pod):
         await cluster.settle()
         assert cluster.place_of(pod) == "unschedulable"
 
-        await adopt(cluster, named(bare_profile(), "py-scheduler"))
+        await adopt(cluster, profile())
         await cluster.settle(3)
 
         assert cluster.core.care.check() is None
@@ -267,9 +250,9 @@ async def test_a_stopped_profile_gets_another_chance(pod):
 async def test_backoffs_count_for_failures_from_now_on():
     async with Harness(profiles=[bare_profile()]) as cluster:
         settings = QueueSettings(40, 80)
-        await adopt(cluster, named(bare_profile(), "py-scheduler"), queue=settings)
+        await adopt(cluster, profile(), queue=settings)
 
-        backoff = cluster.core.queue._backoff
+        backoff = cluster.core.queue._places.backoff
         assert [backoff.wait_seconds(failures) for failures in (1, 2, 3)] == [40, 80, 80]
 
 
@@ -280,13 +263,13 @@ async def test_many_pods_change_their_profile_together():
         cluster.create(*pods)
         await cluster.settle()
 
-        adopted = await adopt(cluster, named(bare_profile(), "other"))
+        adopted = await adopt(cluster, profile(name="other"))
         assert (adopted.left, len(cluster.core.queue)) == (1500, 0)
 
-        adopted = await adopt(cluster, named(bare_profile(Closed()), "py-scheduler", 2))
+        adopted = await adopt(cluster, profile(Closed(), generation=2))
         assert (adopted.taken, cluster.core.queue.counts()["gated"]) == (1500, 1500)
 
-        await adopt(cluster, named(bare_profile(), "py-scheduler", 3))
+        await adopt(cluster, profile(generation=3))
         assert cluster.core.queue.counts()["active"] == 1500
 
 
@@ -297,7 +280,7 @@ async def test_an_order_of_another_kind_counts_for_whoever_waits():
         cluster.create(make_node("n"), *pods)
         await cluster.settle()
 
-        await adopt(cluster, named(replace(bare_profile(), queue_sort=ByName()), "py-scheduler"))
+        await adopt(cluster, replace(profile(), queue_sort=ByName()))
 
         queue = cluster.core.queue
         assert [queue.pop(now()).pod.name for _ in pods] == ["a", "b", "c"]

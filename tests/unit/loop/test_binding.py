@@ -12,34 +12,9 @@ from scheduler.testing.clock import in_virtual_time
 from scheduler.testing.documents import pod_path
 from scheduler.testing.harness import Harness, bare_profile
 from scheduler.testing.simulated_api import Delay, Lose, Refuse
+from tests.unit.loop.plugins import Clerk
 
 BINDING = r"/pods/[^/]+/binding$"
-
-
-class Clerk:
-    """Reserves and prepares what a test wants, and writes down what it was asked."""
-
-    requeue_on = ()
-
-    def __init__(self, name="Clerk", *, reserve=None, effects=(), diary=None):
-        self.name = name
-        self.answer = reserve
-        self.effects = effects
-        self.diary = [] if diary is None else diary
-
-    def reserve(self, pod, node, nodes):
-        self.diary.append(f"{self.name} reserves")
-        if isinstance(self.answer, Exception):
-            raise self.answer
-        return self.answer
-
-    def unreserve(self, pod, node):
-        self.diary.append(f"{self.name} unreserves")
-
-    def pre_bind(self, pod, node, nodes):
-        if isinstance(self.effects, Exception):
-            raise self.effects
-        return self.effects
 
 
 @in_virtual_time
@@ -54,14 +29,20 @@ async def test_a_pod_is_bound_and_told_so():
         assert cluster.place_of(pod) == ""
 
 
+async def two_for_one_place(cluster):
+    """Let the first of two pods get the only place; its binding takes five seconds."""
+    cluster.api.plan("POST", BINDING, Delay(5))
+    first = make_pod("first", requests="1 cpu", priority=1)
+    second = make_pod("second", requests="1 cpu")
+    cluster.create(make_node("a", allocatable="1 cpu"), first, second)
+    await cluster.settle()
+    return first, second
+
+
 @in_virtual_time
 async def test_a_pod_is_assumed_before_it_is_posted():
     async with Harness() as cluster:
-        cluster.api.plan("POST", BINDING, Delay(5))
-        cluster.create(make_node("a", allocatable="1 cpu"))
-        cluster.create(first := make_pod("first", requests="1 cpu", priority=1))
-        cluster.create(second := make_pod("second", requests="1 cpu"))
-        await cluster.settle()
+        first, second = await two_for_one_place(cluster)
 
         assert cluster.core.cache.is_assumed(first.uid)
         assert cluster.node_of(first) == ""
@@ -167,11 +148,7 @@ async def test_a_refused_binding_is_retried_after_a_backoff():
 @in_virtual_time
 async def test_deletion_frees_the_place_of_an_assumed_pod():
     async with Harness() as cluster:
-        cluster.api.plan("POST", BINDING, Delay(5))
-        cluster.create(make_node("a", allocatable="1 cpu"))
-        cluster.create(first := make_pod("first", requests="1 cpu", priority=1))
-        cluster.create(second := make_pod("second", requests="1 cpu"))
-        await cluster.settle()
+        first, second = await two_for_one_place(cluster)
         assert cluster.place_of(second) == "unschedulable"
 
         cluster.api.condemn(pod_path(first))
@@ -357,6 +334,20 @@ async def test_what_pre_bind_changed_is_changed_back_when_the_pod_is_not_bound(f
         await cluster.settle()
 
         assert cluster.api.documents[CLAIM]["spec"] == {}
+
+
+@in_virtual_time
+async def test_a_patch_whose_answer_is_lost_is_changed_back():
+    """It may have taken effect; one that was refused has not."""
+    for fault, requests in ((Lose(executed=True), 2), (Refuse(Forbidden("no", status=403)), 1)):
+        async with Harness(Clerk(effects=[PATCH])) as cluster:
+            with_claim(cluster)
+            cluster.api.plan("PATCH", "/data$", fault)
+            cluster.create(make_node("a"), make_pod())
+            await cluster.settle(0.5)
+
+            assert len(cluster.api.asked("PATCH", "/data$")) == requests
+            assert cluster.api.documents[CLAIM]["spec"] == {}
 
 
 @in_virtual_time

@@ -11,6 +11,7 @@ from scheduler.testing import make_node, make_pod
 from scheduler.testing.clock import in_virtual_time
 from scheduler.testing.documents import pod_path
 from scheduler.testing.harness import Harness
+from tests.unit.loop.plugins import Clerk
 
 NO_ROOM = (
     "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, preemption: "
@@ -28,19 +29,6 @@ class Raises:
         if pod.name == "cursed":
             raise LookupError("no such thing")
         return ()
-
-
-class Prepares:
-    """A pre-bind plugin that asks for one effect."""
-
-    name = "Prepares"
-    requeue_on = ()
-
-    def __init__(self, effect):
-        self.effect = effect
-
-    def pre_bind(self, pod, node, nodes):
-        return [self.effect]
 
 
 # Facts.
@@ -240,8 +228,7 @@ async def test_kubelet_rejections_of_ours_are_counted():
         await cluster.settle()
 
         assert cluster.core.cache.sizes()["pods"] == 0
-        samples = [each for family in cluster.metrics.registry.collect() for each in family.samples]
-        assert [s.value for s in samples if s.labels == {"reason": "OutOfcpu"}].count(1) == 1
+        assert cluster.metric("py_scheduler_kubelet_rejections_total", reason="OutOfcpu") == 1
 
 
 @in_virtual_time
@@ -321,7 +308,7 @@ async def test_what_becomes_of_a_pod_depends_on_what_became_of_it(happens, reque
     """The pod was removed, made anew or bound elsewhere while its binding was being prepared."""
     broken = []
     disk = WaitUntil(lambda _: "the disk broke" if broken else False, 60, "the disk")
-    async with Harness(Prepares(disk)) as cluster:
+    async with Harness(Clerk(effects=[disk])) as cluster:
         cluster.create(make_node("a"), pod := make_pod())
         await cluster.settle()
         match happens:
@@ -354,17 +341,9 @@ async def test_what_becomes_of_a_pod_depends_on_what_became_of_it(happens, reque
 async def test_the_room_that_a_failed_binding_leaves_wakes_others(rejects, order):
     """On a rejection the pod itself must not be woken by its own failure."""
 
-    class Clerk:
-        name = "Clerk"
-        requeue_on = (Requeue(ClusterEvent(POD, Action.DELETE)),)
-
-        def reserve(self, pod, node, nodes):
-            return Reject("no") if rejects else Failure(None, "down")
-
-        def unreserve(self, pod, node):
-            pass
-
-    async with Harness(Clerk()) as cluster:
+    clerk = Clerk(reserve=Reject("no") if rejects else Failure(None, "down"))
+    clerk.requeue_on = (Requeue(ClusterEvent(POD, Action.DELETE)),)
+    async with Harness(clerk) as cluster:
         diary = []
         queue = cluster.core.queue
         note, park = queue.note, queue.park

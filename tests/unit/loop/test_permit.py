@@ -10,25 +10,9 @@ from scheduler.testing import make_node, make_pod
 from scheduler.testing.clock import in_virtual_time
 from scheduler.testing.documents import pod_path
 from scheduler.testing.harness import Harness
+from tests.unit.loop.plugins import Doorman
 
 ALLOW = Allow()
-
-
-class Doorman:
-    """Answers with what *said* holds: one answer for everybody, to be changed by the test."""
-
-    requeue_on = ()
-
-    def __init__(self, said, name="Doorman"):
-        self.name = name
-        self.said = said
-        self.waiting = []
-
-    def permit(self, pod, node, waiting):
-        self.waiting.append([each.name for each in waiting])
-        if isinstance(self.said, Exception):
-            raise self.said
-        return self.said
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from scheduler.observe.metrics import Metrics
 from scheduler.testing import make_node, make_pod
 from scheduler.testing.clock import in_virtual_time
 from scheduler.testing.harness import Harness
+from tests.unit.loop.plugins import Doorman
 
 POD, NODE = make_pod("p"), make_node("a")
 TAINTED = make_node("a", taints="key=value:NoSchedule", labels="disk=fast")
@@ -49,23 +50,12 @@ async def test_a_pod_that_is_bound_has_passed_every_point():
             assert runs(cluster, point, "Success") == 1, point
 
 
-class Doorkeeper:
-    name = "Doorkeeper"
-    requeue_on = ()
-
-    def __init__(self, answer):
-        self.answer = answer
-
-    def permit(self, pod, node, waiting):
-        return self.answer
-
-
 @in_virtual_time
 @pytest.mark.parametrize(
     ("answer", "status"), [(Wait(5), "Wait"), (Reject("no"), "Unschedulable")], ids=["wait", "no"]
 )
 async def test_a_permit_is_told_as_it_was_given(answer, status):
-    async with Harness(Doorkeeper(answer)) as cluster:
+    async with Harness(Doorman(answer)) as cluster:
         cluster.create(make_node("a"), make_pod())
         await cluster.settle(1)
 
@@ -74,5 +64,4 @@ async def test_a_permit_is_told_as_it_was_given(answer, status):
 
 
 def runs(cluster, point, status):
-    labels = {"extension_point": point, "status": status, "profile": "py-scheduler"}
-    return cluster.metrics.registry.get_sample_value(POINTS, labels) or 0
+    return cluster.metric(POINTS, extension_point=point, status=status, profile="py-scheduler")

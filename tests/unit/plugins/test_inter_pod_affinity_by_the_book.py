@@ -9,7 +9,7 @@ from scheduler.model.affinity import PodAffinity
 from scheduler.model.selectors import compile_selector
 from scheduler.plugins import InterPodAffinity
 from tests.unit.plugins.asking import answers, scores
-from tests.unit.plugins.test_every_plugin import NAMESPACES, worlds
+from tests.unit.plugins.worlds import NAMESPACES, worlds
 
 TEAMS = {each.metadata.name: each.metadata.labels for each in NAMESPACES}
 PLUGIN = InterPodAffinity(InterPodAffinityArgs(hard_pod_affinity_weight=3))

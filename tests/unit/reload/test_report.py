@@ -52,3 +52,21 @@ def test_a_source_that_a_defect_keeps_us_from_is_not_good_until_it_is_heard_agai
     assert "LookupError('a defect')" in said
     report.judged("resource", GOOD)
     assert metrics.registry.get_sample_value(NAME) == 1
+
+
+def test_what_a_source_that_is_gone_was_refused_for_is_told_once_more_if_it_comes_again(capsys):
+    metrics = Metrics()
+    report = report_of(metrics)
+    later = Outcome(Result.FORBIDDEN, ("no",))
+    report.judged("file", BAD)
+    report.judged("resource", later)
+
+    report.forget("resource")
+
+    assert metrics.registry.get_sample_value(NAME) == 0
+    report.judged("file", GOOD)
+    assert metrics.registry.get_sample_value(NAME) == 1
+    capsys.readouterr()
+    report.judged("resource", later)
+    assert metrics.registry.get_sample_value(NAME) == 0
+    assert "configuration.refused" in capsys.readouterr().out

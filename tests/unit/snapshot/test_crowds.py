@@ -9,6 +9,7 @@ from scheduler.snapshot.columns import ClusterColumns
 from scheduler.snapshot.crowds import Crowds
 from scheduler.snapshot.node_table import NodeTable
 from scheduler.snapshot.tally import COUNT_MAXIMUM
+from scheduler.snapshot.worths import Worth, requested
 from scheduler.testing import make_node, make_pod
 
 STARTED = "2026-01-01T00:00:0{}Z"
@@ -108,10 +109,7 @@ def test_no_sum_is_beyond_what_columns_show():
     pods = [make_pod(f"p{i}", requests={"memory": "4E"}) for i in range(3)]
     (crowd,) = NodeTable(columns_of(pods)).evictable(np.array([0]), 9)
 
-    assert (
-        crowd.total("memory", lambda pods: [pod.requests["memory"] for pod in pods])
-        == COUNT_MAXIMUM
-    )
+    assert crowd.total(requested("memory")) == COUNT_MAXIMUM
 
 
 @pytest.mark.parametrize("asked", [range(100), [9] * 100])
@@ -122,7 +120,7 @@ def test_little_is_remembered_of_many_priorities_and_keys(asked):
     for priority in asked:
         crowd = crowds.evictable(0, priority, None)
         for key in range(100):
-            assert crowd.total(key, lambda pods: [1] * len(pods)) == len(crowd)
+            assert crowd.total(Worth(key, lambda pods: [1] * len(pods))) == len(crowd)
 
     assert len(crowds._known[0]) <= 8
     assert len(crowd.totals) <= 32

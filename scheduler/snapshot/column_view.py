@@ -1,0 +1,146 @@
+"""A view of columns: which rows it shows, in which world, and how a column is read through it."""
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduler.errors import StaleView
+from scheduler.snapshot.arrays import Int64s, Mask, Rows, T, read_only
+from scheduler.snapshot.columns import ClusterColumns
+from scheduler.snapshot.tally import Tally
+from scheduler.snapshot.what_if import NO_CHANGES, Changes
+from scheduler.snapshot.worths import Worth
+
+
+class ColumnView:
+    """Some rows of the columns, or all of them, in the true cluster or each in a world of its own.
+
+    Once the columns have changed, whoever asks gets StaleView.
+
+    Args:
+        columns: What is shown.
+        rows: Which rows of it, in this order; all if None.
+        changes: By row of this view, what differs from the true cluster there.
+        world: By row of the columns, what differs in a world that all rows share.
+    """
+
+    __slots__ = ("_changes", "_columns", "_generation", "_rows", "_world")
+
+    def __init__(
+        self,
+        columns: ClusterColumns,
+        rows: Rows | None = None,
+        changes: Changes = NO_CHANGES,
+        world: Changes = NO_CHANGES,
+    ) -> None:
+        self._columns = columns
+        self._generation = columns.generation
+        self._rows = rows
+        self._changes = changes
+        self._world = world
+
+    # Which rows.
+
+    def __len__(self) -> int:
+        self._check()
+        return len(self._columns) if self._rows is None else len(self._rows)
+
+    @property
+    def generation(self) -> int:
+        """The state of the cluster that this view shows."""
+        return self._generation
+
+    @property
+    def names(self) -> Sequence[str]:
+        """The nodes' names."""
+        self._check()
+        if self._rows is None:
+            return self._columns.names
+        return [self._columns.names[row] for row in self._rows.tolist()]
+
+    def row_of(self, name: str) -> int | None:
+        """Return the row of the node *name* within this view; None where it is not in it."""
+        self._check()
+        row = self._columns.rows.get(name)
+        if row is None or self._rows is None:
+            return row
+        found = (self._rows == row).nonzero()[0]
+        return int(found[0]) if len(found) else None
+
+    def rows_of(self, names: Collection[str]) -> Iterator[tuple[str, int]]:
+        """Yield those of *names* that are in this view, each with its row."""
+        self._check()
+        if self._rows is None:
+            rows = self._columns.rows
+            return ((name, rows[name]) for name in names if name in rows)
+        return ((name, row) for row, name in enumerate(self.names) if name in names)
+
+    def named(self, names: Iterable[str]) -> Mask:
+        """Return which rows have one of *names*."""
+        self._check()
+        rows = (self._columns.rows[name] for name in names if name in self._columns.rows)
+        mask = np.zeros(len(self._columns), dtype=np.bool_)
+        mask[list(rows)] = True
+        return self._gather(mask)
+
+    # In which world.
+
+    @property
+    def is_what_if(self) -> bool:
+        """Whether any row may differ from the true cluster."""
+        return bool(self._changes)
+
+    @property
+    def changed(self) -> Mask:
+        """Which rows may differ from the true cluster."""
+        self._check()
+        mask = np.zeros(len(self), dtype=np.bool_)
+        mask[list(self._changes.rows)] = True
+        return read_only(mask)
+
+    # How columns are read.
+
+    @property
+    def _whole(self) -> int:
+        """How many rows the columns have."""
+        return len(self._columns.nodes)
+
+    def _check(self) -> None:
+        if self._generation != self._columns.generation:
+            raise StaleView("a NodeTable is valid only until the next fact is applied")
+
+    def _base(self, row: int) -> int:
+        """Return which row of the columns is shown as *row*."""
+        return row if self._rows is None else int(self._rows[row])
+
+    def _gather(self, column: NDArray[T]) -> NDArray[T]:
+        """Return the rows of this view, out of a *column* over all."""
+        return read_only(column.view() if self._rows is None else column[self._rows])
+
+    def _tally(self, tally: Tally | None) -> Int64s:
+        """Return what *tally* counts on each row; nothing without one."""
+        self._check()
+        if tally is None:
+            return read_only(np.zeros(len(self), dtype=np.int64))
+        return self._gather(tally.dense(self._whole))
+
+    def _where(self, tally: Tally | None) -> Mask:
+        """Return on which rows *tally* counts anything; on none without one."""
+        self._check()
+        if tally is None:
+            return read_only(np.zeros(len(self), dtype=np.bool_))
+        return self._gather(tally.where(self._whole))
+
+    def _changed(self, column: Int64s, worth: Worth) -> Int64s:
+        """Let *column*, of the true cluster, follow the pods that are added and removed here."""
+        return read_only(column + self._changes.sums(worth)) if self._changes else column
+
+    def _corrected(self, mask: Mask, answer: Callable[[int], bool]) -> Mask:
+        """Ask *answer* about the rows that differ from the true cluster."""
+        if not self._changes:
+            return mask
+        mask = mask.copy()
+        for row in self._changes.rows:
+            mask[row] = answer(row)
+        return read_only(mask)

@@ -1,0 +1,135 @@
+"""Disruption budgets: who is protected, who is given back first, and what is counted.
+
+As in TestDryRunPreemption of ``plugins/defaultpreemption/default_preemption_test.go``.
+"""
+
+import pytest
+
+from scheduler.model.objects import PodDisruptionBudget
+from scheduler.testing import make_node, make_object, make_pod
+from tests.unit.plugins.preempting import (
+    FOO,
+    HIGH,
+    LOW,
+    MID,
+    VERY_HIGH,
+    budget,
+    node,
+    pod,
+    proposal,
+    victims_of,
+)
+
+BUDGETS = [
+    (
+        "one more than allowed",
+        ["p1.1", "p1.2"],
+        budget(allowed=1),
+        (["p1.1", "p1.2"], 1),
+    ),
+    (
+        "who goes already is another",
+        ["p1.1", "p1.2"],
+        budget(allowed=1, disrupted=["p2"]),
+        (["p1.1", "p1.2"], 1),
+    ),
+    (
+        "who goes already does not count",
+        ["p1.1", "p1.2"],
+        budget(allowed=1, disrupted=["p1.2"]),
+        (["p1.1", "p1.2"], 0),
+    ),
+    (
+        "one of three goes already",
+        ["p1.1", "p1.2", "p1.3"],
+        budget(allowed=1, disrupted=["p1.3"]),
+        (["p1.1", "p1.2", "p1.3"], 1),
+    ),
+    ("enough", ["p1.1", "p1.2"], budget(allowed=2), (["p1.1", "p1.2"], 0)),
+    (
+        "about somebody else",
+        ["p1.1", "p1.2"],
+        budget(allowed=0, labels="app=bar"),
+        (["p1.1", "p1.2"], 0),
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("names", "limit", "expected"), [case[1:] for case in BUDGETS], ids=[c[0] for c in BUDGETS]
+)
+def test_budgets_are_counted(names, limit, expected):
+    pods = [pod(name, "medium", MID, "a", start=i + 1, **FOO) for i, name in enumerate(names)]
+    nodes = [make_node("a", allocatable={"cpu": "600m", "memory": "600", "pods": "32"})]
+
+    found = proposal(big(), nodes, pods, [limit])
+
+    assert victims_of(found) == {"a": expected}
+
+
+def big():
+    return make_pod("p", requests={"cpu": "600m", "memory": "600"}, priority=VERY_HIGH)
+
+
+@pytest.mark.parametrize(
+    ("selector", "namespace"),
+    [({}, "default"), (None, "default"), ({"matchLabels": {"app": "foo"}}, "other")],
+    ids=["empty", "none", "elsewhere"],
+)
+def test_budgets_about_nobody_here(selector, namespace):
+    about_nobody = make_object(
+        PodDisruptionBudget,
+        "b",
+        namespace=namespace,
+        spec={"selector": selector},
+        status={"disruptionsAllowed": 0},
+    )
+
+    there = [pod("x", "large", LOW, "a", **FOO)]
+    found = proposal(pod("p", "large", HIGH), [node("a", "large")], there, [about_nobody])
+
+    assert victims_of(found) == {"a": (["x"], 0)}
+
+
+def test_pods_without_labels_are_protected_by_nobody():
+    everyone = make_object(
+        PodDisruptionBudget,
+        "b",
+        spec={"selector": {"matchExpressions": [{"key": "a", "operator": "DoesNotExist"}]}},
+        status={"disruptionsAllowed": 0},
+    )
+    nodes = [node("a", "large")]
+
+    bare = proposal(pod("p", "large", HIGH), nodes, [pod("x", "large", LOW, "a")], [everyone])
+    named = proposal(
+        pod("p", "large", HIGH), nodes, [pod("x", "large", LOW, "a", labels="b")], [everyone]
+    )
+
+    assert victims_of(bare) == {"a": (["x"], 0)}
+    assert victims_of(named) == {"a": (["x"], 1)}
+
+
+def test_every_budget_of_a_pod_is_used_up():
+    """Also those after the first that is overdrawn."""
+    nodes = [make_node("a", allocatable={"cpu": "600m", "pods": "32"})]
+    pods = [
+        pod("x", "medium", MID, "a", start=1, labels="app=foo, tier=db"),
+        pod("y", "medium", MID, "a", start=2, labels="tier=db"),
+    ]
+    limits = [budget("one", allowed=0), budget("two", allowed=1, labels="tier=db")]
+
+    found = proposal(make_pod("p", requests="600m cpu", priority=HIGH), nodes, pods, limits)
+
+    assert victims_of(found) == {"a": (["x", "y"], 2)}
+
+
+def test_those_that_a_budget_protects_are_given_back_first():
+    """Even the least important: the mid pod goes, as in upstream's PDBInPreemption."""
+    pods = [
+        pod("low", "medium", LOW, "a", **FOO),
+        pod("mid", "large", MID, "a"),
+    ]
+
+    found = proposal(pod("p", "large", HIGH), [node("a")], pods, [budget(allowed=0)])
+
+    assert victims_of(found) == {"a": (["mid"], 0)}
