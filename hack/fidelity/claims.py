@@ -62,7 +62,7 @@ def add_claim(dice: Dice, storage: Storage, index: int, nodes: list[Json]) -> No
     storage_class = dice.one(
         ("late", "late", "other-late", "local", "now", "cloud", "disks", "", "unknown", "modeless")
     )
-    state = dice.weighted({"bound": 6, "waiting": 6, "lost": 0.4, "going": 0.7, "half": 0.3})
+    state = dice.weighted({"bound": 6, "waiting": 6, "lost": 0.7, "going": 0.7, "half": 0.3})
     metadata: Json = {"name": name, "namespace": namespace, "uid": f"uid-{name}", "annotations": {}}
     spec: Json = {
         "accessModes": dice.one(

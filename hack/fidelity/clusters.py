@@ -83,7 +83,7 @@ def make_question(seed: int, number: int, pods: int = PODS_IN_QUESTION) -> Quest
     pending = [pending_pod(dice, f"pending-{index}", names, owners) for index in range(pods)]
     placed = [each for each in objects if each["kind"] == "Pod"]
     for index, pod in enumerate((*placed, *pending)):
-        if storage.objects and dice.chance(0.5):
+        if storage.objects and dice.chance(0.6):
             objects += add_volumes(dice, storage, pod, placed=index < len(placed))
     _wait_for_one_that_leaves(dice, placed, pending)
     config = make_config(dice)

@@ -14,6 +14,7 @@ MIGRATED: Final = {
     "kubernetes.io/portworx-volume": "pxd.portworx.com",
 }
 """The drivers that took over, by the name of the plugin."""
+_UNKNOWN: Final = "disk"  # the driver's disks are called vol-
 DRIVER_ZONES: Final = (
     "topology.ebs.csi.aws.com/zone",
     "topology.gke.io/zone",
@@ -25,26 +26,29 @@ DRIVER_ZONES: Final = (
 def disk_in_place(dice: Dice) -> Json:
     """Make a disk that a pod names: pods may be in each other's way."""
     number, read_only = dice.number(1, 2), dice.chance(0.4)
+    if dice.chance(0.1):
+        return _migrated_disk(dice, number)
     return dice.one(
         (
             {"gcePersistentDisk": {"pdName": f"disk-{number}", "readOnly": read_only}},
             {"awsElasticBlockStore": {"volumeID": _aws_name(dice, number)}},
             {"iscsi": _iscsi(number, read_only=read_only)},
             {"rbd": _rbd(dice, number, read_only=read_only)},
-            _migrated_disk(dice, number),
         )
     )
 
 
 def disk_behind(dice: Dice, number: int) -> Json:
     """Make the source of a PersistentVolume: a disk that a driver took over, mostly."""
-    match dice.weighted({"aws": 5, "gce": 3, "migrated": 3, "other": 2}):
+    match dice.weighted({"aws": 5, "gce": 3, "migrated": 3, "strange": 4, "other": 2}):
         case "aws":
             return {"awsElasticBlockStore": {"volumeID": _aws_name(dice, number)}}
         case "gce":
             return {"gcePersistentDisk": {"pdName": f"disk-{number}"}}
         case "migrated":
             return _migrated_disk(dice, number)
+        case "strange":
+            return {"awsElasticBlockStore": {"volumeID": f"aws://a/{_UNKNOWN}-{number}"}}
         case _:
             return _disk_of_no_driver(dice, number)
 
@@ -62,7 +66,7 @@ def _disk_of_no_driver(dice: Dice, number: int) -> Json:
 
 
 def _migrated_disk(dice: Dice, number: int) -> Json:
-    kind = dice.weighted({None: 5, "Managed": 3, "Dedicated": 1})
+    kind = dice.weighted({None: 5, "Managed": 3, "Dedicated": 3})
     uri = f"/subscriptions/s/disks/disk-{number}"
     return dice.one(
         (
@@ -80,7 +84,7 @@ def _aws_name(dice: Dice, number: int) -> str:
             f"aws://a/vol-{number}": 4,
             f"aws:///vol-{number}": 2,
             f"vol-{number}": 2,
-            f"aws://a/disk-{number}": 0.3,
+            f"aws://a/{_UNKNOWN}-{number}": 0.5,
         }
     )
 

@@ -24,9 +24,9 @@ _CLASSES: Final = (
 
 
 def make_storage(dice: Dice, nodes: list[Json]) -> Storage:
-    """Make the storage of a cluster: in one of four clusters there is none."""
+    """Make the storage of a cluster: in one of five clusters there is none."""
     storage = Storage()
-    if dice.chance(0.25):
+    if dice.chance(0.2):
         return storage
     storage.objects += _classes(dice)
     for node in nodes:
@@ -162,12 +162,13 @@ def _drivers(dice: Dice) -> list[Json]:
                 (
                     {"storageCapacity": True},
                     {"storageCapacity": True},
+                    {"storageCapacity": True},
                     {"storageCapacity": False},
                     {"attachRequired": False, "preventPodSchedulingIfMissing": True},
                 )
             ),
         }
-        for name in dice.some((*CSI, MIGRATED["kubernetes.io/aws-ebs"]), 1, 3)
+        for name in dice.some((*CSI, MIGRATED["kubernetes.io/aws-ebs"]), 2, 3)
     ]
 
 

@@ -116,16 +116,16 @@ def volume_of(
             return None
     if isinstance(handle, Untranslated):
         return handle
-    return (SUCCESSORS[plugin_of(source)].driver, handle) if handle else None
+    return SUCCESSORS[plugin_of(source)].driver, handle
 
 
 def volume_behind(volume: PersistentVolume) -> UniqueVolume | None:
     """Return what a PersistentVolume is to its driver; None where no driver attaches it."""
-    if volume.spec.csi is not None:
-        csi = volume.spec.csi
-        return (csi.driver, csi.volume_handle) if csi.driver and csi.volume_handle else None
-    found = _translated_disk(volume)
-    return None if isinstance(found, Untranslated) else found
+    csi = volume.spec.csi
+    found = _translated_disk(volume) if csi is None else (csi.driver, csi.volume_handle)
+    if found is None or isinstance(found, Untranslated):
+        return None
+    return found if all(found) else None
 
 
 def why_untranslated(volume: PersistentVolume) -> str:
