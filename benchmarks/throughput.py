@@ -11,11 +11,9 @@ no room beside them they have to go, and how many went is told.
 import argparse
 import asyncio
 import itertools
-import json
 import os
 import re
 import statistics
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -191,19 +189,12 @@ def _described(name: str, pods: dict[str, Any]) -> Iterator[dict[str, Any]]:
 def _start(plane: ControlPlane, name: str) -> Process:
     if name == THEIRS:
         return plane.start_kube_scheduler()
-    config = plane.directory / "py-scheduler.json"
-    document = {
-        "apiVersion": "kubescheduler.config.k8s.io/v1",
-        "kind": "KubeSchedulerConfiguration",
+    config = {
         "clientConnection": {"qps": -1, "burst": 1},
         "leaderElection": {"leaderElect": False},
     }
-    config.write_text(json.dumps(document))
-    command = [sys.executable, "-m", "scheduler", "run", "--config", str(config)]
-    command += ["--kubeconfig", str(plane.admin_kubeconfig), "--port", "0"]
     # The reference logs at verbosity 2, which tells no single pod; neither do we.
-    command += ["--log-level", "warning"]
-    return plane.spawn(OURS, command)
+    return plane.start_py_scheduler("--log-level", "warning", config=config)
 
 
 async def _watch_bound(api: AsyncApi, count: int) -> list[float]:

@@ -23,7 +23,6 @@ import sys
 import time
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from hack.admitting_kubelet import AdmittingKubelet
@@ -33,6 +32,7 @@ from hack.nodes import create_nodes, nodes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from hack.api import Json
     from hack.processes import Process
@@ -56,7 +56,6 @@ _SEEN_SECONDS: Final = 0.5
 """How long a refusal may take to be seen, and a binding that was posted before to be seen."""
 _PODS: Final = f"/api/v1/namespaces/{NAMESPACE}/pods"
 _SETS: Final = f"/apis/apps/v1/namespaces/{NAMESPACE}/replicasets"
-_ROOT: Final = Path(__file__).parent.parent
 
 
 @dataclass
@@ -279,19 +278,13 @@ def start_scheduler(plane: ControlPlane, *, trust: bool) -> Process:
     if not trust:
         profile["plugins"] = {"multiPoint": {"disabled": [{"name": "NodeTrust"}]}}
     config = {
-        "apiVersion": "kubescheduler.config.k8s.io/v1",
-        "kind": "KubeSchedulerConfiguration",
         "leaderElection": {"leaderElect": False},
         "clientConnection": {"qps": -1},
         "profiles": [profile],
     }
-    path = plane.directory / "py-scheduler.json"
-    path.write_text(json.dumps(config))
-    command = [sys.executable, "-m", "scheduler", "run", "--config", str(path)]
-    command += ["--kubeconfig", str(plane.admin_kubeconfig), "--port", "0", "--log-format", "json"]
-    process = plane.spawn(OURS, command, cwd=_ROOT)
+    process = plane.start_py_scheduler(config=config)
     process.wait_until(
-        lambda: "scheduler.started" in process.tail(), "started", timeout_seconds=180
+        lambda: bool(process.told("scheduler.started")), "started", timeout_seconds=180
     )
     return process
 

@@ -66,6 +66,11 @@ OPTIONAL_COMPONENTS: Final = (CONTROLLER_MANAGER, KWOK, KUBE_SCHEDULER)
 
 KWOK_NODES: Final = "kwok.x-k8s.io/node=fake"
 
+_ROOT: Final = Path(__file__).parents[1]
+_CONFIGURATION: Final = {
+    "apiVersion": "kubescheduler.config.k8s.io/v1",
+    "kind": "KubeSchedulerConfiguration",
+}
 _SPAWNED_GRACE_SECONDS: Final = 10.0
 _ACCOUNT_SECONDS: Final = 30.0
 
@@ -275,6 +280,32 @@ class ControlPlane:
         process = self._run(KUBE_SCHEDULER, [*arguments, *flags], name=name)
         return self._await_server(process, port)
 
+    def start_py_scheduler(
+        self,
+        *flags: str,
+        name: str = "py-scheduler",
+        config: Mapping[str, Any] | None = None,
+        kubeconfig: Path | None = None,
+        port: int = 0,
+    ) -> Process:
+        """Start this repository's scheduler; whoever starts it waits for what is needed of it.
+
+        Args:
+            flags: further flags.
+            name: names its log and its files, for several at once.
+            config: fields of a KubeSchedulerConfiguration.
+            kubeconfig: who it is; the administrator unless told otherwise.
+            port: of its metrics; any free one unless told otherwise.
+        """
+        command = [sys.executable, "-m", "scheduler", "run", "--log-format", "json"]
+        command += ["--kubeconfig", str(kubeconfig or self.admin_kubeconfig)]
+        command += ["--bind-address", LOOPBACK, "--port", str(port)]
+        if config is not None:
+            path = self.directory / f"{name}.yaml"
+            path.write_text(yaml.safe_dump({**_CONFIGURATION, **config}))
+            command += ["--config", str(path)]
+        return self.spawn(name, [*command, *flags], cwd=_ROOT)
+
     def start_admitting_kubelet(self, *flags: str) -> Process:
         """Start `hack.admitting_kubelet` in a process of its own and wait until it is ready.
 
@@ -282,7 +313,7 @@ class ControlPlane:
         """
         command = [sys.executable, "-m", "hack.admitting_kubelet", *flags]
         command += ["--kubeconfig", str(self.admin_kubeconfig)]
-        process = self.spawn("admitting-kubelet", command, cwd=Path(__file__).parent.parent)
+        process = self.spawn("admitting-kubelet", command, cwd=_ROOT)
         self._await(process, lambda: "ready" in process.tail())
         return process
 

@@ -77,7 +77,7 @@ def _demo(screen: Screen, *, keep: bool) -> int:
         with screen.step(f"{_PODS} pods that nobody schedules yet"):
             _submit(plane)
         with screen.step("py-scheduler: first decisions about all of them"):
-            process = _start_scheduler(plane)
+            process = plane.start_py_scheduler()
             process.wait_until(
                 lambda: _settled(_pods(plane)),
                 "done with every pod",
@@ -168,12 +168,6 @@ def _submit(plane: ControlPlane) -> None:
     plane.create_namespace(NAMESPACE)
     plane.kubectl("apply", "-n", NAMESPACE, "-f", str(WORKLOAD))
     _wait_for(lambda: len(_pods(plane)) == _PODS, f"{_PODS} pods")
-
-
-def _start_scheduler(plane: ControlPlane) -> Process:
-    command = [sys.executable, "-m", "scheduler", "run", "--port", "0", "--log-format", "json"]
-    command += ["--kubeconfig", str(plane.admin_kubeconfig)]
-    return plane.spawn("py-scheduler", command, cwd=Path(__file__).parent.parent)
 
 
 def _ungate(screen: Screen, plane: ControlPlane, process: Process) -> None:

@@ -11,11 +11,9 @@ from __future__ import annotations
 import argparse
 import contextlib
 import itertools
-import json
 import random
 import signal
 import statistics
-import sys
 import tempfile
 import threading
 import time
@@ -25,11 +23,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
-import yaml
-
+from hack.audit import BINDINGS, AuditLog
 from hack.control_plane import ControlPlane
 from hack.nodes import add_nodes, nodes
-from hack.ports import LOOPBACK, PortClaims
+from hack.ports import PortClaims
 from hack.waiting import until
 
 if TYPE_CHECKING:
@@ -41,19 +38,6 @@ NAMESPACE: Final = "failovers"
 LEASE: Final = "failovers"
 _LEASE_PATH: Final = f"/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/{LEASE}"
 _PODS_PATH: Final = f"/api/v1/namespaces/{NAMESPACE}/pods"
-_AUDITED: Final = {
-    "apiVersion": "audit.k8s.io/v1",
-    "kind": "Policy",
-    "omitStages": ["RequestReceived"],
-    "rules": [
-        {
-            "level": "Metadata",
-            "verbs": ["create"],
-            "resources": [{"group": "", "resources": ["pods/binding"]}],
-        },
-        {"level": "None"},
-    ],
-}
 _DEADLINE_SECONDS: Final = 90.0
 
 
@@ -145,11 +129,8 @@ class Arena:
     def __enter__(self) -> Self:
         with contextlib.ExitStack() as starting:
             directory = Path(starting.enter_context(tempfile.TemporaryDirectory()))
-            self._audit = directory / "audit.log"
-            policy = directory / "policy.yaml"
-            policy.write_text(yaml.safe_dump(_AUDITED))
-            flags = [f"--audit-policy-file={policy}", f"--audit-log-path={self._audit}"]
-            self.plane = starting.enter_context(ControlPlane(apiserver_flags=flags))
+            self._audit = AuditLog(directory, BINDINGS)
+            self.plane = starting.enter_context(ControlPlane(apiserver_flags=self._audit.flags))
             self.plane.create_namespace(NAMESPACE)
             described = nodes(20, cpu="100", memory="400Gi", pods=1000, kwok=False)
             add_nodes(self.plane.admin_kubeconfig, described)
@@ -196,19 +177,12 @@ class Arena:
     def start(self) -> Replica:
         """Start a replica; it may or may not come to lead."""
         user = f"replica-{next(self._numbers)}"
-        config = self.plane.directory / f"{user}.yaml"
-        document = {
-            "apiVersion": "kubescheduler.config.k8s.io/v1",
-            "kind": "KubeSchedulerConfiguration",
-            "leaderElection": self.times.document(),
-        }
-        config.write_text(yaml.safe_dump(document))
-        kubeconfig = self.plane.kubeconfig_for(user, ["system:masters"])
-        command = [sys.executable, "-m", "scheduler", "run", "--log-format", "json"]
-        command += ["--config", str(config), "--kubeconfig", str(kubeconfig)]
-        port = self._reserved.pop(0) if self._reserved else self._ports.claim()
-        command += ["--bind-address", LOOPBACK, "--port", str(port)]
-        process = self.plane.spawn(user, command, cwd=Path(__file__).parents[1])
+        process = self.plane.start_py_scheduler(
+            name=user,
+            config={"leaderElection": self.times.document()},
+            kubeconfig=self.plane.kubeconfig_for(user, ["system:masters"]),
+            port=self._reserved.pop(0) if self._reserved else self._ports.claim(),
+        )
         replica = Replica(user, process)
         process.wait_until(lambda: len(replica.lines("watch.synced")) >= 2, "reading the cluster")
         return replica
@@ -231,11 +205,7 @@ class Arena:
 
     def bindings(self) -> list[Binding]:
         """Return every binding that has reached the API server, in the order of their ends."""
-        found = []
-        for line in self._audit.read_text().splitlines():
-            with contextlib.suppress(json.JSONDecodeError):  # the last one may be half written
-                found.append(_binding(json.loads(line)))
-        return found
+        return [_binding(entry) for entry in self._audit.entries()]
 
     def unbound(self) -> list[str]:
         """Return the pods that have no node."""

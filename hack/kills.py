@@ -15,11 +15,9 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
-import json
 import random
 import sys
 import tempfile
-import time
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,13 +25,15 @@ from typing import TYPE_CHECKING, Final, Self
 
 from hack.admitting_kubelet import AdmittingKubelet
 from hack.api import AsyncApi, request_text
+from hack.audit import BINDINGS, AuditLog
 from hack.control_plane import ControlPlane
 from hack.kubeconfig import Access
 from hack.nodes import node
 from hack.ports import LOOPBACK, PortClaims
+from hack.waiting import NotInTimeError, until_async
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
     from types import TracebackType
 
     from hack.api import Json
@@ -49,22 +49,7 @@ _CHANGES: Final = 30
 told, condemned and gone."""
 _PATIENCE_SECONDS: Final = 60.0
 _SETTLE_SECONDS: Final = 1.0
-_POLL_SECONDS: Final = 0.02
-_ROOT: Final = Path(__file__).parent.parent
 _PODS: Final = "/api/v1/namespaces/default/pods"
-_POLICY: Final = {
-    "apiVersion": "audit.k8s.io/v1",
-    "kind": "Policy",
-    "omitStages": ["RequestReceived"],
-    "rules": [
-        {"level": "Metadata", "verbs": ["create"], "resources": [{"resources": ["pods/binding"]}]},
-        {"level": "None"},
-    ],
-}
-
-
-class NotConvergedError(RuntimeError):
-    """Something that had to happen did not; the message says what."""
 
 
 @dataclass
@@ -152,20 +137,19 @@ class Scheduler:
         self._process: Process
 
     def start(self) -> None:
-        command = [sys.executable, "-m", "scheduler", "run", "--no-leader-elect"]
-        command += ["--kubeconfig", str(self._plane.admin_kubeconfig), "--log-format", "json"]
-        command += ["--bind-address", LOOPBACK, "--port", str(self._port), "--insecure-metrics"]
-        self._process = self._plane.spawn("py-scheduler", command, cwd=_ROOT)
+        self._process = self._plane.start_py_scheduler(
+            "--no-leader-elect", "--insecure-metrics", port=self._port
+        )
 
     def kill(self) -> None:
         self._process.kill()
 
     async def ready(self) -> None:
-        await until(self._is_ready, "the scheduler has seen the cluster")
+        await _until(self._is_ready, "the scheduler has seen the cluster")
 
     def _is_ready(self) -> bool:
         if not self._process.running:
-            raise NotConvergedError(f"the scheduler ended by itself:\n{self._process.tail()}")
+            raise RuntimeError(f"the scheduler ended by itself:\n{self._process.tail()}")
         with contextlib.suppress(OSError):
             return request_text(self._access, "GET", "/readyz")[0] == 200
         return False
@@ -186,10 +170,8 @@ class Kills:
     async def __aenter__(self) -> Self:
         enter = self._open.enter_context
         directory = Path(enter(tempfile.TemporaryDirectory(prefix="py-scheduler-kills-")))
-        policy, self._audit = directory / "policy.json", directory / "audit.log"
-        policy.write_text(json.dumps(_POLICY))
-        flags = [f"--audit-policy-file={policy}", f"--audit-log-path={self._audit}"]
-        plane = enter(ControlPlane(components=(), apiserver_flags=flags))
+        self._audit = AuditLog(directory, BINDINGS)
+        plane = enter(ControlPlane(components=(), apiserver_flags=self._audit.flags))
         ports = PortClaims()
         self._open.callback(ports.release)
         self._api = AsyncApi(plane.admin_kubeconfig)
@@ -223,7 +205,7 @@ class Kills:
         """Play one round."""
         round_, pods = f"r{self.tally.kills}", self._pods
         victims, staying = await self._fill(round_)
-        await until(
+        await _until(
             lambda: all(pods[name].phase == "Running" for name in (*victims, *staying)),
             "the nodes are full",
         )
@@ -232,21 +214,23 @@ class Kills:
         drawn, pause = self._rng.randrange(_CHANGES), self._rng.uniform(0.0, 0.02)
         for name in newcomers:
             await self._create(name, "high", cpu=_VICTIMS)
-        with contextlib.suppress(NotConvergedError):
-            await until(lambda: pods.changes - before >= drawn, "", seconds=5.0)
+        # The number that is drawn may be larger than that of the changes which come.
+        with contextlib.suppress(NotInTimeError):
+            await _until(lambda: pods.changes - before >= drawn, "that many changes", seconds=5.0)
         await asyncio.sleep(pause)
         self._scheduler.kill()
         self.tally.kills += 1
         self.tally.stages[self._stage(victims, newcomers)] += 1
         self._scheduler.start()
         try:
-            await until(
+            await _until(
                 lambda: all(pods[name].phase == "Running" for name in newcomers),
                 f"{round_}: the newcomers run",
             )
-        except NotConvergedError as problem:
+        except NotInTimeError as problem:
             self.tally.problems.append(str(problem))
         await self._scheduler.ready()
+        # Whoever were to go without need, or be bound twice, would be in this time.
         await asyncio.sleep(_SETTLE_SECONDS)
         self._judge(round_, victims)
         await self._clear(round_)
@@ -315,7 +299,7 @@ class Kills:
 
     async def _clear(self, round_: str) -> None:
         await self._api.request("DELETE", _PODS, {"gracePeriodSeconds": 0})
-        await until(
+        await _until(
             lambda: all(pod.gone for pod in self._pods.matching(f"{round_}-").values()),
             f"{round_}: all pods are gone",
         )
@@ -323,8 +307,7 @@ class Kills:
     def _read_audit(self) -> None:
         """Count the bindings that the API server accepted, of each pod."""
         accepted: Counter[str] = Counter()
-        for line in self._audit.read_text().splitlines():
-            entry: Mapping[str, Json] = json.loads(line)
+        for entry in self._audit.entries():
             if entry["responseStatus"]["code"] == 201:
                 accepted[entry["objectRef"]["name"]] += 1
         twice = [name for name, count in accepted.items() if count > 1]
@@ -334,19 +317,10 @@ class Kills:
             self.tally.problems.append(told)
 
 
-async def until(
+async def _until(
     holds: Callable[[], bool], what: str, *, seconds: float = _PATIENCE_SECONDS
 ) -> None:
-    """Return once *holds* does.
-
-    Raises:
-        NotConvergedError: If that takes too long.
-    """
-    deadline = time.monotonic() + seconds
-    while not holds():
-        if time.monotonic() > deadline:
-            raise NotConvergedError(f"still not so after {seconds:.0f} s: {what}")
-        await asyncio.sleep(_POLL_SECONDS)
+    await until_async(holds, what, seconds=seconds)
 
 
 async def kill(times: int, seed: int = 0, tell: Callable[[Tally], None] | None = None) -> Tally:

@@ -11,7 +11,7 @@ import asyncio
 import datetime as dt
 from typing import TYPE_CHECKING, Any, Final
 
-from hack.api import MERGE_PATCH, ApiError, AsyncApi
+from hack.api import MERGE_PATCH, AsyncApi
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -96,28 +96,9 @@ async def create_nodes(
         await api.gather(create, described)
 
 
-async def delete_nodes(kubeconfig: Path, names: Iterable[str], *, connections: int = 32) -> None:
-    """Delete nodes, many at a time; those that are gone already do not matter."""
-    async with AsyncApi(kubeconfig, connections=connections) as api:
-
-        async def delete(name: str) -> None:
-            try:
-                await api.request("DELETE", f"/api/v1/nodes/{name}")
-            except ApiError as error:
-                if error.status != 404:
-                    raise
-
-        await api.gather(delete, names)
-
-
 def add_nodes(kubeconfig: Path, described: Iterable[Json]) -> None:
     """`create_nodes`, for synchronous callers."""
     asyncio.run(create_nodes(kubeconfig, described))
-
-
-def remove_nodes(kubeconfig: Path, names: Iterable[str]) -> None:
-    """`delete_nodes`, for synchronous callers."""
-    asyncio.run(delete_nodes(kubeconfig, names))
 
 
 def _ready_status() -> Json:

@@ -1,5 +1,6 @@
 """Waiting for what other processes do: they tell nobody, so we ask until it is so."""
 
+import asyncio
 import time
 from collections.abc import Callable
 from typing import Final, TypeVar
@@ -32,8 +33,27 @@ def until(
     """
     deadline = time.monotonic() + seconds
     while not (answer := holds()):
-        if time.monotonic() > deadline:
-            raise NotInTimeError(f"still not so after {seconds:.0f} s: {what or holds}")
+        _check(deadline, what or repr(holds), seconds)
         # Whoever is waited for shares these cores: asked without a pause it would come later.
         time.sleep(poll_seconds)
     return answer
+
+
+async def until_async(
+    holds: Callable[[], T],
+    what: str = "",
+    *,
+    seconds: float,
+    poll_seconds: float = _POLL_SECONDS,
+) -> T:
+    """Do as `until` does, and let other tasks run meanwhile."""
+    deadline = time.monotonic() + seconds
+    while not (answer := holds()):
+        _check(deadline, what or repr(holds), seconds)
+        await asyncio.sleep(poll_seconds)
+    return answer
+
+
+def _check(deadline: float, what: str, seconds: float) -> None:
+    if time.monotonic() > deadline:
+        raise NotInTimeError(f"still not so after {seconds:.0f} s: {what}")

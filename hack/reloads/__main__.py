@@ -100,22 +100,21 @@ def replica(plane: ControlPlane, name: str, kubeconfig: Path) -> Iterator[Replic
     """Run a scheduler that follows the object *name*, with a lease."""
     ports = PortClaims()
     port = ports.claim()
-    config = plane.directory / f"{name}-{port}.yaml"
-    document = {
-        "apiVersion": "kubescheduler.config.k8s.io/v1",
-        "kind": "KubeSchedulerConfiguration",
+    config = {
         "leaderElection": {"resourceName": name, "resourceNamespace": name},
         "clientConnection": {"qps": 500, "burst": 500},
     }
-    config.write_text(yaml.safe_dump(document))
-    command = [sys.executable, "-m", "scheduler", "run", "--log-format", "json"]
-    command += ["--kubeconfig", str(kubeconfig), "--config", str(config)]
-    command += ["--bind-address", LOOPBACK, "--port", str(port), "--insecure-metrics"]
-    command += ["--config-resource", name]
-    process = plane.spawn(f"{name}-{port}", command, cwd=ROOT)
+    process = plane.start_py_scheduler(
+        "--insecure-metrics",
+        f"--config-resource={name}",
+        name=f"{name}-{port}",
+        config=config,
+        kubeconfig=kubeconfig,
+        port=port,
+    )
     try:
         process.wait_until(
-            lambda: "scheduler.started" in process.log.read_text(), "started", timeout_seconds=60
+            lambda: bool(process.told("scheduler.started")), "started", timeout_seconds=60
         )
         yield Replica(process, port)
     finally:

@@ -23,7 +23,7 @@ from typing import Any, Final
 
 from scheduler.errors import ConfigurationError
 from scheduler.model.objects import PriorityClass
-from scheduler.model.pod import DEFAULT_SCHEDULER
+from scheduler.model.pod_spec import DEFAULT_SCHEDULER
 
 NOT_IMITATED: Final = (
     "not imitated: LimitRange, RuntimeClass overhead, mutating webhooks and policies"

@@ -17,7 +17,8 @@ from scheduler.kube.watched import T, Watched
 from scheduler.model.meta import ObjectMeta, Raw, Struct
 from scheduler.model.node import Node
 from scheduler.model.objects import CustomObject
-from scheduler.model.pod import DEFAULT_SCHEDULER, Pod, PodSpec, PodStatus
+from scheduler.model.pod import Pod
+from scheduler.model.pod_spec import DEFAULT_SCHEDULER, PodSpec, PodStatus
 
 Key = tuple[str, str]
 """Namespace and name; the namespace is empty for what has none."""

@@ -24,6 +24,8 @@ from scheduler.loop.failures import Failed, Failures
 from scheduler.loop.inbox import Inbox
 from scheduler.loop.made_room import MadeRoom
 from scheduler.loop.neighbours import Neighbours
+from scheduler.loop.placement_plugins import PlacementPlugins
+from scheduler.loop.placement_requests import PlacementRequests
 from scheduler.loop.plugin_care import PluginCare
 from scheduler.loop.stall_timer import StallTimer
 from scheduler.loop.status_writer import StatusWriter
@@ -190,10 +192,9 @@ class Core:
             queue=self.queue,
             inbox=self.inbox,
             failures=self._failures,
-            requests=self._binds,
-            pace=self._pace,
+            plugins=PlacementPlugins(self.cache, self._telemetry, self.care),
+            requests=PlacementRequests(self._binds, self._pace, self._telemetry),
             telemetry=self._telemetry,
-            care=self.care,
             clock=self._clock,
             extending=self._setup.extending,
             left=lambda pod: self.evictions.left(pod),  # noqa: PLW0108 - later

@@ -14,7 +14,9 @@ import msgspec
 
 from scheduler.model.affinity import NodeSelector, NodeSelectorTerm
 from scheduler.model.meta import LabelSelectorRequirement
-from scheduler.model.pod import (
+from scheduler.model.selectors import IN
+from scheduler.model.storage import PersistentVolume, PersistentVolumeSpec, VolumeNodeAffinity
+from scheduler.model.volumes import (
     AzureDiskSource,
     CinderSource,
     ElasticBlockStoreSource,
@@ -22,8 +24,6 @@ from scheduler.model.pod import (
     PortworxSource,
     Volume,
 )
-from scheduler.model.selectors import IN
-from scheduler.model.storage import PersistentVolume, PersistentVolumeSpec, VolumeNodeAffinity
 
 ZONE: Final = "topology.kubernetes.io/zone"
 REGION: Final = "topology.kubernetes.io/region"

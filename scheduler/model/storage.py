@@ -16,14 +16,14 @@ from scheduler.errors import MalformedObject
 from scheduler.model import quantity
 from scheduler.model.affinity import NodeSelector
 from scheduler.model.meta import LabelSelector, ObjectMeta, Struct
-from scheduler.model.pod import (
+from scheduler.model.resources import QuantityMap, ResourceRequirements
+from scheduler.model.volumes import (
     AzureDiskSource,
     CinderSource,
     ElasticBlockStoreSource,
     GcePersistentDiskSource,
     PortworxSource,
 )
-from scheduler.model.resources import QuantityMap, ResourceRequirements
 
 STORAGE: Final = "storage"
 READ_WRITE_ONCE_POD: Final = "ReadWriteOncePod"

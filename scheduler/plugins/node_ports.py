@@ -9,7 +9,8 @@ from collections.abc import Iterator
 
 from scheduler.framework.cluster_event import NODE_ADD, POD, Action, Change, ClusterEvent, Requeue
 from scheduler.framework.rejection import Rejection, Skip
-from scheduler.model.pod import Pod, ports_conflict
+from scheduler.model.host_ports import ports_conflict
+from scheduler.model.pod import Pod
 from scheduler.snapshot.node_table import NodeTable
 
 

@@ -7,8 +7,9 @@ from hashlib import blake2b
 import numpy as np
 
 from scheduler.model.affinity_terms import Bond
+from scheduler.model.host_ports import HostPort
 from scheduler.model.node import Node
-from scheduler.model.pod import HostPort, Pod
+from scheduler.model.pod import Pod
 from scheduler.model.resources import CPU, MEMORY
 from scheduler.model.taints import Taint
 from scheduler.snapshot.affinity_terms import TermIndex

@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from scheduler.model.pod import Pod, Volume
+from scheduler.model.pod import Pod
+from scheduler.model.volumes import Volume
 from scheduler.snapshot.tally import Tally, count_under
 
 

@@ -7,8 +7,9 @@ from numpy.typing import NDArray
 
 from scheduler.model.affinity_terms import Bond, Term
 from scheduler.model.csi_migration import UniqueVolume
+from scheduler.model.host_ports import HostPort
 from scheduler.model.node import Node
-from scheduler.model.pod import HostPort, Pod
+from scheduler.model.pod import Pod
 from scheduler.model.resources import PODS
 from scheduler.model.selectors import IN, Requirement
 from scheduler.model.taints import DO_NOT_SCHEDULE, Taint, Toleration, first_untolerated

@@ -9,7 +9,8 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from scheduler.model.affinity_terms import Term
-from scheduler.model.pod import HostPort, Pod, ports_conflict
+from scheduler.model.host_ports import HostPort, ports_conflict
+from scheduler.model.pod import Pod
 from scheduler.snapshot.pod_groups import PodSet
 
 Counted = PodSet | Term

@@ -19,7 +19,8 @@ import msgspec
 from scheduler.model import quantity
 from scheduler.model.meta import ObjectMeta
 from scheduler.model.node import Node, NodeSpec, NodeStatus
-from scheduler.model.pod import Pod, PodSpec, PodStatus
+from scheduler.model.pod import Pod
+from scheduler.model.pod_spec import PodSpec, PodStatus
 
 Words = str | Mapping[str, str]
 Fragment = Mapping[str, Any]

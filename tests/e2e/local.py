@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import json
 import ssl
 import subprocess
 import sys
@@ -21,6 +20,7 @@ from typing import TYPE_CHECKING, Self
 import yaml
 
 from hack.api import request_text
+from hack.audit import AuditLog
 from hack.control_plane import CONTROLLER_MANAGER, KWOK, ControlPlane
 from hack.kubeconfig import Access, read_kubeconfig
 from hack.manifests import CHART, ROOT, helm
@@ -45,12 +45,6 @@ if TYPE_CHECKING:
     from tests.e2e.cluster import Replica
 
 ACCOUNT = f"system:serviceaccount:{NAMESPACE}:{RELEASE}"
-_POLICY = {
-    "apiVersion": "audit.k8s.io/v1",
-    "kind": "Policy",
-    "omitStages": ["RequestReceived"],
-    "rules": [{"level": "Metadata", "users": [ACCOUNT]}, {"level": "None"}],
-}
 
 
 class LocalReplica:
@@ -88,11 +82,12 @@ class LocalCluster:
             self._directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
             self._ports = PortClaims()
             stack.callback(self._ports.release)
-            policy, self._audit = self._directory / "policy.yaml", self._directory / "audit.log"
-            policy.write_text(yaml.safe_dump(_POLICY))
-            flags = [f"--audit-policy-file={policy}", f"--audit-log-path={self._audit}"]
+            rule = {"level": "Metadata", "users": [ACCOUNT]}
+            self._audit = AuditLog(self._directory, rule)
             self.plane = stack.enter_context(
-                ControlPlane(components=(CONTROLLER_MANAGER, KWOK), apiserver_flags=flags)
+                ControlPlane(
+                    components=(CONTROLLER_MANAGER, KWOK), apiserver_flags=self._audit.flags
+                )
             )
             self.access = read_kubeconfig(self.plane.admin_kubeconfig)
             self._add_nodes()
@@ -214,11 +209,10 @@ class LocalCluster:
 
     def used(self) -> set[tuple[str, str, str]]:
         """Return each (group, resource, verb) that the API server let the scheduler use."""
-        return set(filter(None, map(_used, self._audit.read_text().splitlines())))
+        return set(filter(None, map(_used, self._audit.entries())))
 
 
-def _used(line: str) -> tuple[str, str, str] | None:
-    event = json.loads(line)
+def _used(event: Json) -> tuple[str, str, str] | None:
     if event["responseStatus"].get("code", 0) >= 400 or "objectRef" not in event:
         return None
     about = event["objectRef"]

@@ -105,7 +105,8 @@ def test_replicas_take_turns(control_plane, world):
     """
     world.nodes("a", "b", cpu="40")
     election = {**SHORT_LEASE, "resourceName": f"{world.namespace}-pair"}
-    config = document("pair", leaderElection=election)
+    # So slow that pods are left for the standby, however long it takes to create them.
+    config = document("pair", qps=8, leaderElection=election)
     name = election["resourceName"]
     with (
         Placements(control_plane, world.namespace),

@@ -16,14 +16,11 @@ from __future__ import annotations
 import contextlib
 import itertools
 import re
-import sys
 import threading
 import time
 from http.client import HTTPException
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
-
-import yaml
 
 from hack import waiting
 from hack.api import MERGE_PATCH, STRATEGIC_PATCH, ApiError, request_text
@@ -164,19 +161,17 @@ def scheduler_process(
     number = next(_numbers)
     ports = PortClaims()
     port = ports.claim()
-    # Waking up from the first backoff is all that most tests wait for.
-    command = [sys.executable, "-m", "scheduler", "run", "--log-format", "json"]
-    command += ["--kubeconfig", str(kubeconfig or plane.admin_kubeconfig)]
-    command += ["--bind-address", LOOPBACK, "--port", str(port)]
-    if not secure:
-        command.append("--insecure-metrics")
-    if config is not None:
-        path = plane.directory / f"py-scheduler-{number}.yaml"
-        path.write_text(yaml.safe_dump(dict(config)))
-        command += ["--config", str(path)]
-    elif not any(flag.startswith("--leader-elect") for flag in flags):
-        command.append("--no-leader-elect")
-    process = plane.spawn(f"py-scheduler-{number}", [*command, *flags], cwd=ROOT)
+    chosen = [] if secure else ["--insecure-metrics"]
+    if config is None and not any(flag.startswith("--leader-elect") for flag in flags):
+        chosen.append("--no-leader-elect")
+    process = plane.start_py_scheduler(
+        *chosen,
+        *flags,
+        name=f"py-scheduler-{number}",
+        config=config,
+        kubeconfig=kubeconfig,
+        port=port,
+    )
     scheduler = Scheduler(plane, process, port, ports)
     try:
         if ready:

@@ -17,6 +17,7 @@ from scheduler.kube import binding, eviction
 from scheduler.kube.binding import Refused, Taken
 from scheduler.loop.binding_cycle import BindingCycle
 from scheduler.loop.evictions import Evictions
+from scheduler.loop.placement_plugins import PlacementPlugins
 from scheduler.plugins import default_preemption
 from scheduler.plugins.default_preemption import _Budgets, _DryRun
 from scheduler.queue.in_flight import InFlight
@@ -154,7 +155,7 @@ def test_finds_a_nomination_that_outlives_its_pod(monkeypatch):
 
 
 def test_finds_a_binding_that_waited_and_is_not_checked_again(monkeypatch):
-    monkeypatch.setattr(BindingCycle, "_objection", lambda self, placement: "")
+    monkeypatch.setattr(PlacementPlugins, "objection", lambda self, placement: "")
 
     assert re.search("over-commits|known to be gone|one pod too many", _caught(first=73))
 

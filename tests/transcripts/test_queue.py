@@ -28,6 +28,7 @@ from scheduler.queue.hints import rules_for
 from scheduler.queue.place import Place
 from scheduler.queue.scheduling_queue import QueueSettings, SchedulingQueue
 from scheduler.testing import make_node, make_pod
+from tests.unit.queue.queues import Rejector
 
 SCRIPTS = sorted((Path(__file__).parent / "queue").glob("*.txt"))
 
@@ -50,17 +51,6 @@ class SchedulingGates:
 
     def pre_enqueue(self, pod):
         return Gate("has gates") if pod.spec.scheduling_gates else None
-
-
-class Rejector:
-    """Turns pods away and says what could help."""
-
-    def __init__(self, name, *requeue_on):
-        self.name = name
-        self.requeue_on = requeue_on
-
-    def filter(self, pod, nodes):
-        return ()
 
 
 def roomy(_pod, change):

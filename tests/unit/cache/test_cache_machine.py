@@ -1,5 +1,7 @@
 """Whatever is told and assumed, in whatever order: the columns say what a fresh start would say."""
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -8,8 +10,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from scheduler.cache.cluster_cache import ClusterCache
 from scheduler.model.affinity_terms import Bond
 from scheduler.model.fact import Resource
+from scheduler.model.host_ports import HostPort
 from scheduler.model.objects import Namespace
-from scheduler.model.pod import HostPort, Pod
 from scheduler.model.selectors import EXISTS, NOT_IN, Requirement, from_map
 from scheduler.snapshot.columns import ClusterColumns
 from scheduler.snapshot.disks import disks_of
@@ -27,6 +29,9 @@ from tests.unit.plugins.storing import (
     using,
     volume,
 )
+
+if TYPE_CHECKING:
+    from scheduler.model.pod import Pod
 
 NODES = st.sampled_from(["a", "b", "c", "d"])
 NAMES = st.sampled_from([f"pod-{index}" for index in range(8)])

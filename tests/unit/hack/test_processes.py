@@ -1,3 +1,5 @@
+"""What a process is heard to say."""
+
 from types import SimpleNamespace
 
 from hack.processes import Process

@@ -1,8 +1,10 @@
 """Waiting for what other processes do."""
 
+import asyncio
+
 import pytest
 
-from hack.waiting import NotInTimeError, until
+from hack.waiting import NotInTimeError, until, until_async
 
 
 def test_it_returns_the_first_answer_that_is_true():
@@ -13,3 +15,12 @@ def test_it_returns_the_first_answer_that_is_true():
 def test_what_does_not_come_is_named():
     with pytest.raises(NotInTimeError, match="still not so after 0 s: a node is there"):
         until(lambda: None, "a node is there", seconds=0, poll_seconds=0)
+
+
+async def test_others_go_on_while_a_task_waits():
+    there = []
+    asyncio.get_running_loop().call_soon(there.append, "there")
+
+    assert await until_async(lambda: there, seconds=60, poll_seconds=0) == ["there"]
+    with pytest.raises(NotInTimeError, match="still not so after 0 s: a node is there"):
+        await until_async(lambda: None, "a node is there", seconds=0, poll_seconds=0)

@@ -28,7 +28,8 @@ from scheduler.kube.event_recorder import (
 from scheduler.kube.events import clip, failed_scheduling, preempted, scheduled, truncate_note
 from scheduler.kube.rate_limit import RateLimiter
 from scheduler.model.meta import ObjectMeta
-from scheduler.model.pod import Pod, PodSpec
+from scheduler.model.pod import Pod
+from scheduler.model.pod_spec import PodSpec
 
 MINUTE = 60.0
 EVENTS = re.compile(r"/apis/events\.k8s\.io/v1/namespaces/([^/]+)/events(?:/([^/]+))?")

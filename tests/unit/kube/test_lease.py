@@ -7,12 +7,15 @@ import time
 
 import pytest
 
+from hack.waiting import until_async
 from scheduler.kube.election import encode_lease
 from scheduler.kube.lease import LeaseKeeper, LeaseObserver, suspend_aware_seconds
 from tests.unit.kube.leases import LeaseApi, held_by, settings
 
 PATH = settings().path
 QUICK = {"lease_seconds": 1, "renew_deadline_seconds": 0.6, "retry_seconds": 0.05}
+PATIENT = {"lease_seconds": 60, "renew_deadline_seconds": 40, "retry_seconds": 20}
+"""So long that whoever asked would have to wait."""
 
 
 class Stage:
@@ -44,11 +47,8 @@ async def stage():
         assert await keeper.release()
 
 
-async def until(condition, seconds=5.0):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it never came true"
-        await asyncio.sleep(0.01)
+async def until(holds):
+    await until_async(holds, seconds=5.0)
 
 
 async def test_a_lone_keeper_leads_and_releases(stage):
@@ -75,15 +75,16 @@ async def test_a_blocked_event_loop_does_not_cost_the_lease(stage):
 
 
 async def test_a_released_lease_is_taken_over_without_waiting_for_expiry(stage):
-    first = stage.keeper("first")
+    first = stage.keeper("first", times=PATIENT)
     await first.wait_until_leading()
-    second = stage.keeper("second")
-    await asyncio.sleep(0.1)
+    second = stage.keeper("second", times=PATIENT)
+    await until(lambda: stage.api.listeners)
     assert not second.is_leading
 
     await first.release()
 
-    assert await second.wait_until_leading()
+    async with asyncio.timeout(PATIENT["lease_seconds"] / 2):
+        assert await second.wait_until_leading()
     assert stage.api.holder == "second"
 
 
@@ -144,7 +145,7 @@ async def test_a_keeper_released_before_it_leads_says_so(stage):
     await stage.keeper("first").wait_until_leading()
     second = stage.keeper("second")
     waiting = asyncio.create_task(second.wait_until_leading())
-    await asyncio.sleep(0.05)
+    await until(lambda: stage.api.listeners)
 
     await second.release()
 
@@ -156,7 +157,7 @@ async def test_a_cancelled_wait_does_not_end_the_keeper(stage):
     await stage.keeper("first").wait_until_leading()
     second = stage.keeper("second")
     waiting = asyncio.create_task(second.wait_until_leading())
-    await asyncio.sleep(0.05)
+    await until(lambda: stage.api.listeners)
     waiting.cancel()
 
     await stage.keepers[0].release()
@@ -165,9 +166,6 @@ async def test_a_cancelled_wait_does_not_end_the_keeper(stage):
 
 
 # The watch of a standby.
-
-PATIENT = {"lease_seconds": 60, "renew_deadline_seconds": 40, "retry_seconds": 20}
-"""So long that whoever asked would have to wait."""
 
 
 async def test_a_standby_hears_by_a_watch_and_asks_nobody(stage):

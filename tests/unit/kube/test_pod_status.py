@@ -19,7 +19,8 @@ from scheduler.kube.pod_status import (
     withdrawal_patch,
 )
 from scheduler.model.meta import Condition, ObjectMeta
-from scheduler.model.pod import Pod, PodStatus
+from scheduler.model.pod import Pod
+from scheduler.model.pod_spec import PodStatus
 
 NOW = "2026-07-01T12:00:00Z"
 BEFORE = "2026-07-01T11:00:00Z"

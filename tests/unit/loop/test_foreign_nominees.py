@@ -12,6 +12,15 @@ from tests.unit.loop.neighbours import theirs
 from tests.unit.loop.preempting import bind_elsewhere
 
 
+async def nominee(cluster):
+    """Let another scheduler nominate a pod to node a, which has room for no other beside it."""
+    cluster.create(
+        make_node("a", allocatable="2 cpu"), pod := theirs("x", nominated="a", priority=10)
+    )
+    await cluster.settle()
+    return pod
+
+
 def renounce(api, path):
     api.change(path, lambda d: d["status"].pop("nominatedNodeName"))
 
@@ -19,9 +28,7 @@ def renounce(api, path):
 @in_virtual_time
 async def test_room_is_kept_for_their_nominee_and_given_up_after_a_while():
     async with Harness() as cluster:
-        cluster.create(make_node("a", allocatable="2 cpu"))
-        cluster.create(theirs("x", nominated="a", priority=10))
-        await cluster.settle()
+        await nominee(cluster)
         cluster.create(pod := make_pod(requests="1 cpu"))
         await cluster.settle(598)
         assert cluster.node_of(pod) == ""
@@ -34,9 +41,7 @@ async def test_room_is_kept_for_their_nominee_and_given_up_after_a_while():
 @in_virtual_time
 async def test_a_more_important_pod_need_not_mind_their_nominee():
     async with Harness() as cluster:
-        cluster.create(make_node("a", allocatable="2 cpu"))
-        cluster.create(theirs("x", nominated="a", priority=10))
-        await cluster.settle()
+        await nominee(cluster)
         cluster.create(pod := make_pod(requests="1 cpu", priority=11))
         await cluster.settle()
 
@@ -54,10 +59,8 @@ async def test_a_more_important_pod_need_not_mind_their_nominee():
 @in_virtual_time
 async def test_the_end_of_their_nomination_wakes_who_waited(end):
     async with Harness() as cluster:
-        cluster.create(make_node("a", allocatable="2 cpu"))
         cluster.create(make_node("b", allocatable="1 cpu", unschedulable=True))
-        cluster.create(x := theirs("x", nominated="a", priority=10))
-        await cluster.settle()
+        x = await nominee(cluster)
         cluster.create(pod := make_pod(requests="1 cpu"))
         await cluster.settle(5)
         assert cluster.node_of(pod) == ""

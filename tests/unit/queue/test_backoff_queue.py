@@ -6,13 +6,13 @@ from scheduler.queue.active_queue import Order
 from scheduler.queue.backoff_queue import BackoffQueue
 from scheduler.queue.queued_pod import QueuedPod
 from scheduler.testing import make_pod
+from tests.unit.queue.queues import BY_FIT
 
 ORDER = Order(lambda pod: -pod.priority)
-FIT = frozenset({"Fit"})
 NOBODY = frozenset()
 
 
-def make_failed(name="a", *, failures=1, at=0.0, rejected_by=FIT, priority=0):
+def make_failed(name="a", *, failures=1, at=0.0, rejected_by=BY_FIT, priority=0):
     pod = make_pod(name, priority=priority)
     queued = QueuedPod(pod, 0.0, 0)
     for _ in range(failures):
@@ -77,7 +77,7 @@ def test_errors_count_by_themselves_and_a_rejection_ends_the_series():
     after_one_error = queue.expiry(queued)
     queued.note_failure(pod, NOBODY, NOBODY, 100.0)
     after_two_errors = queue.expiry(queued)
-    queued.note_failure(pod, FIT, NOBODY, 100.0)
+    queued.note_failure(pod, BY_FIT, NOBODY, 100.0)
     after_a_rejection = queue.expiry(queued)
 
     assert (after_one_error, after_two_errors, after_a_rejection) == (101.0, 102.0, 108.0)

@@ -19,10 +19,10 @@ from scheduler.framework.cluster_event import (
 from scheduler.queue.hints import Hints, Verdict, rules_for
 from scheduler.queue.observer import SILENT
 from scheduler.queue.queued_pod import QueuedPod
-from scheduler.testing import make_node, make_pod
+from scheduler.testing import make_pod
+from tests.unit.queue.queues import FIT, NODE_ADDED, CountingObserver, GateOf, Rejector
 
 POD_EVENT = ClusterEvent(POD, Action.ADD)
-NODE_ADDED = Change(NODE_ADD, None, make_node())
 TAINT = ClusterEvent(NODE, Action.UPDATE_NODE_TAINT)
 
 
@@ -38,15 +38,15 @@ def broken(_pod, _change):
     raise TypeError("not what I expected")
 
 
-def make_hints(kit, observer=SILENT):
+def make_hints(observer=SILENT):
     plugins = (
-        kit.Rejector("Yes", Requeue(NODE_ADD, yes)),
-        kit.Rejector("Always", Requeue(NODE_ADD)),
-        kit.Rejector("No", Requeue(NODE_ADD, no)),
-        kit.Rejector("Broken", Requeue(NODE_ADD, broken)),
-        kit.Rejector("Pods", Requeue(POD_EVENT)),
-        kit.Rejector("Late", Requeue(NODE_ADD, no), Requeue(NODE_ADD, yes)),
-        kit.Rejector("Deaf"),
+        Rejector("Yes", Requeue(NODE_ADD, yes)),
+        Rejector("Always", Requeue(NODE_ADD)),
+        Rejector("No", Requeue(NODE_ADD, no)),
+        Rejector("Broken", Requeue(NODE_ADD, broken)),
+        Rejector("Pods", Requeue(POD_EVENT)),
+        Rejector("Late", Requeue(NODE_ADD, no), Requeue(NODE_ADD, yes)),
+        Rejector("Deaf"),
     )
     return Hints({"py-scheduler": rules_for(plugins)}, observer)
 
@@ -77,10 +77,8 @@ def make_rejected(rejected_by, pending=(), scheduler="py-scheduler"):
         (["No"], ["No"], Verdict.WAIT),
     ],
 )
-def test_those_who_turned_a_pod_away_say_whether_a_change_helps(
-    kit, rejected_by, pending, expected
-):
-    hints = make_hints(kit)
+def test_those_who_turned_a_pod_away_say_whether_a_change_helps(rejected_by, pending, expected):
+    hints = make_hints()
 
     assert hints.verdict(make_rejected(rejected_by, pending), NODE_ADDED) is expected
 
@@ -93,14 +91,14 @@ def test_those_who_turned_a_pod_away_say_whether_a_change_helps(
         (Change(FORCE_ACTIVATE, None, make_pod("b")), Verdict.WAIT),
     ],
 )
-def test_a_wildcard_helps_everybody_unless_it_means_another_pod(kit, change, expected):
-    assert make_hints(kit).verdict(make_rejected(["No"], ["No"]), change) is expected
+def test_a_wildcard_helps_everybody_unless_it_means_another_pod(change, expected):
+    assert make_hints().verdict(make_rejected(["No"], ["No"]), change) is expected
 
 
-def test_a_pod_of_a_profile_that_is_gone_is_tried_again(kit):
+def test_a_pod_of_a_profile_that_is_gone_is_tried_again():
     queued = make_rejected(["No"], scheduler="gone")
 
-    assert make_hints(kit).verdict(queued, NODE_ADDED) is Verdict.AFTER_BACKOFF
+    assert make_hints().verdict(queued, NODE_ADDED) is Verdict.AFTER_BACKOFF
 
 
 @pytest.mark.parametrize(
@@ -112,11 +110,9 @@ def test_a_pod_of_a_profile_that_is_gone_is_tried_again(kit):
         (["Yes"], ["No"], Verdict.AFTER_BACKOFF, 6),
     ],
 )
-def test_a_replay_goes_on_while_something_better_may_come(
-    kit, rejected_by, pending, expected, asked
-):
-    observer = kit.Observer()
-    hints = make_hints(kit, observer)
+def test_a_replay_goes_on_while_something_better_may_come(rejected_by, pending, expected, asked):
+    observer = CountingObserver()
+    hints = make_hints(observer)
 
     verdict = hints.verdict_over(make_rejected(rejected_by, pending), [NODE_ADDED] * 3)
 
@@ -124,16 +120,16 @@ def test_a_replay_goes_on_while_something_better_may_come(
     assert observer.hints.total() == asked
 
 
-def test_an_unknown_history_counts_as_one_that_may_help(kit):
+def test_an_unknown_history_counts_as_one_that_may_help():
     queued = make_rejected(["No"])
 
-    assert make_hints(kit).verdict_over(queued, None) is Verdict.AFTER_BACKOFF
-    assert make_hints(kit).verdict_over(queued, []) is Verdict.WAIT
+    assert make_hints().verdict_over(queued, None) is Verdict.AFTER_BACKOFF
+    assert make_hints().verdict_over(queued, []) is Verdict.WAIT
 
 
-def test_hints_are_counted_by_plugin_event_and_result(kit):
-    observer = kit.Observer()
-    make_hints(kit, observer).verdict(make_rejected(["No", "Broken"]), NODE_ADDED)
+def test_hints_are_counted_by_plugin_event_and_result():
+    observer = CountingObserver()
+    make_hints(observer).verdict(make_rejected(["No", "Broken"]), NODE_ADDED)
 
     assert observer.hints == {
         ("No", "NodeAdd", "QueueSkip"): 1,
@@ -153,16 +149,16 @@ def test_hints_are_counted_by_plugin_event_and_result(kit):
         ([], False),
     ],
 )
-def test_whoever_hears_of_new_nodes_hears_of_taints(kit, registered, hears_of_taints):
-    plugin = kit.Rejector("Fit", *map(Requeue, registered))
+def test_whoever_hears_of_new_nodes_hears_of_taints(registered, hears_of_taints):
+    plugin = Rejector("Fit", *map(Requeue, registered))
 
     events = [each.event for each in rules_for([plugin]).requeue["Fit"]]
 
     assert sum(event.covers(TAINT) for event in events) == hears_of_taints
 
 
-def test_a_plugin_that_does_not_say_what_helps_hears_of_everything(kit):
-    plugin = kit.Rejector("Vague")
+def test_a_plugin_that_does_not_say_what_helps_hears_of_everything():
+    plugin = Rejector("Vague")
     del plugin.requeue_on
 
     (anything,) = rules_for([plugin]).requeue["Vague"]
@@ -172,22 +168,22 @@ def test_a_plugin_that_does_not_say_what_helps_hears_of_everything(kit):
         assert anything.event.covers(event)
 
 
-def test_plugins_that_turn_nobody_away_are_not_asked(kit):
+def test_plugins_that_turn_nobody_away_are_not_asked():
     class OnlyScores:
         name = "OnlyScores"
 
         def score(self, pod, nodes):
             return None
 
-    gate = kit.GateOf("gate")
-    rules = rules_for([OnlyScores(), gate, kit.fit])
+    gate = GateOf("gate")
+    rules = rules_for([OnlyScores(), gate, FIT])
 
     assert list(rules.requeue) == ["gate", "Fit"]
     assert rules.gates == (gate,)
 
 
-def test_who_cares_about_an_event_is_told_by_profile_and_by_name(kit):
-    fit, other = kit.fit, kit.Rejector("Other", Requeue(POD_EVENT))
+def test_who_cares_about_an_event_is_told_by_profile_and_by_name():
+    fit, other = FIT, Rejector("Other", Requeue(POD_EVENT))
     rules = {"one": rules_for([fit, other]), "two": rules_for([fit])}
 
     match = Hints(rules, SILENT).match(NODE_ADD)

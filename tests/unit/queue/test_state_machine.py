@@ -33,6 +33,7 @@ from scheduler.queue.hints import rules_for
 from scheduler.queue.place import Place
 from scheduler.queue.scheduling_queue import QueueSettings, SchedulingQueue
 from scheduler.testing import make_node, make_pod
+from tests.unit.queue.queues import FIT, Rejector
 
 PLUGINS = ("Fit", "Taints", "Gang", "Deaf")
 CHANGES = (
@@ -44,15 +45,9 @@ CHANGES = (
 )
 
 
-class Rejector:
-    """Turns pods away, and is helped by its events."""
-
-    def __init__(self, name, *events, hint=None):
-        self.name = name
-        self.requeue_on = tuple(Requeue(event, hint) for event in events)
-
-    def filter(self, pod, nodes):
-        return ()
+def concerns(pod, change):
+    """A taint that is taken off one node helps everybody; else a pod is helped by itself."""
+    return change.new.name in {pod.name, "n1"}
 
 
 class SchedulingGates:
@@ -76,14 +71,13 @@ def make_rules(*gates):
         "py-scheduler": rules_for(
             [
                 *map(SchedulingGates, gates),
-                Rejector("Fit", NODE_ADD, ClusterEvent(POD, Action.DELETE)),
+                FIT,
                 Rejector(
                     "Taints",
-                    ClusterEvent(NODE, Action.UPDATE_NODE_TAINT),
-                    ClusterEvent(POD, Action.UPDATE_POD_TOLERATION),
-                    hint=lambda pod, change: change.new.name in {pod.name, "n1"},
+                    Requeue(ClusterEvent(NODE, Action.UPDATE_NODE_TAINT), concerns),
+                    Requeue(ClusterEvent(POD, Action.UPDATE_POD_TOLERATION), concerns),
                 ),
-                Rejector("Gang", ClusterEvent(POD, Action.ADD)),
+                Rejector("Gang", Requeue(ClusterEvent(POD, Action.ADD))),
                 Rejector("Deaf"),
             ]
         )

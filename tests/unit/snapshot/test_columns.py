@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from scheduler.errors import StaleView
 from scheduler.model.affinity_terms import Bond
-from scheduler.model.pod import HostPort
+from scheduler.model.host_ports import HostPort
 from scheduler.model.selectors import (
     DOES_NOT_EXIST,
     EVERYTHING,

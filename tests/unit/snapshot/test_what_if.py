@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.model.affinity_terms import Bond
-from scheduler.model.pod import HostPort
+from scheduler.model.host_ports import HostPort
 from scheduler.model.selectors import EVERYTHING, from_map
 from scheduler.snapshot.columns import ClusterColumns
 from scheduler.snapshot.node_table import NodeTable

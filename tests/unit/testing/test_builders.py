@@ -2,8 +2,8 @@
 
 import pytest
 
+from scheduler.model.host_ports import HostPort
 from scheduler.model.objects import Service
-from scheduler.model.pod import HostPort
 from scheduler.model.resources import CPU, MEMORY
 from scheduler.model.taints import Taint, Toleration
 from scheduler.testing import make_node, make_object, make_pod

@@ -1,9 +1,6 @@
-"""A queue whose plugins say what a test wants, and an observer that counts."""
+"""Queues whose plugins say what a test wants, and an observer that counts."""
 
 from collections import Counter
-from types import SimpleNamespace
-
-import pytest
 
 from scheduler.framework.cluster_event import (
     NODE,
@@ -70,6 +67,12 @@ class CountingObserver:
         return result
 
 
+FIT = Rejector("Fit", Requeue(NODE_ADD), Requeue(ClusterEvent(POD, Action.DELETE)))
+BY_FIT = frozenset({"Fit"})
+NODE_ADDED = Change(NODE_ADD, None, make_node())
+TAINT_CHANGED = Change(TAINT, make_node(), make_node())
+
+
 def by_priority(pod):
     return -pod.priority
 
@@ -92,17 +95,10 @@ def park(queue, pod, *plugins, pending=(), now=0.0):
     return queued
 
 
-@pytest.fixture
-def kit() -> SimpleNamespace:
-    """What the tests of this folder are made of."""
-    fit = Rejector("Fit", Requeue(NODE_ADD), Requeue(ClusterEvent(POD, Action.DELETE)))
-    return SimpleNamespace(
-        Rejector=Rejector,
-        GateOf=GateOf,
-        Observer=CountingObserver,
-        make_queue=make_queue,
-        park=park,
-        fit=fit,
-        node_added=Change(NODE_ADD, None, make_node()),
-        taint_changed=Change(TAINT, make_node(), make_node()),
-    )
+def pop_all(queue, now=0.0):
+    """Pop until nothing is ready; return the names."""
+    names = []
+    while queued := queue.pop(now):
+        names.append(queued.pod.name)
+        queue.done(queued.pod.uid)
+    return names

@@ -1,0 +1,208 @@
+"""What plugins say once a node is chosen: Reserve, Permit, PreBind, and whether the pod still fits.
+
+Here they are asked; what they want done is done by the binding cycle.
+
+Source: ``pkg/scheduler/framework/runtime/framework.go`` (RunReservePluginsReserve,
+RunReservePluginsUnreserve, RunPermitPlugins, RunPreBindPlugins).
+"""
+
+from collections.abc import Sequence
+
+from scheduler.cache.cluster_cache import ClusterCache
+from scheduler.errors import PluginError
+from scheduler.framework.asking import ask
+from scheduler.framework.effects import Effect, Patch, WaitUntil
+from scheduler.framework.filtering import ask_filters, ask_pre_filters
+from scheduler.framework.observer import Observer
+from scheduler.framework.plugin import PermitPlugin, PreBindPlugin, Reserved, ReservePlugin
+from scheduler.framework.rejection import Allow, Failure, Reject, Wait
+from scheduler.loop.failures import Failed
+from scheduler.loop.placement import Placement
+from scheduler.loop.plugin_care import PluginCare
+from scheduler.loop.telemetry import Telemetry
+from scheduler.model.pod import Pod
+from scheduler.snapshot.node_table import NodeTable
+
+
+class PlacementPlugins:
+    """Asks the plugins of a placement's profile.
+
+    A method raises PluginError where a plugin raised or gave an answer that means nothing.
+
+    Args:
+        cache: What they are shown, and where what they take for written is assumed.
+        telemetry: Hears how long they took.
+        care: Watches over those that did not come with the scheduler.
+    """
+
+    def __init__(self, cache: ClusterCache, telemetry: Telemetry, care: PluginCare) -> None:
+        self._cache = cache
+        self._telemetry = telemetry
+        self._care = care
+
+    # Reserve.
+
+    def reserve(self, placement: Placement) -> Failed | None:
+        """Let plugins set aside what the pod takes; return the first refusal."""
+        with self._telemetry.extension_point("Reserve", placement.profile) as ends:
+            failed = self._reserve(placement)
+            ends(status_of(failed))
+        return failed
+
+    def _reserve(self, placement: Placement) -> Failed | None:
+        for plugin in placement.profile.reserve:
+            answer = self._ask_reserve(plugin, placement)
+            if isinstance(answer, Reject):
+                return Failed.rejected(plugin.name, answer.reason)
+            if isinstance(answer, Failure):
+                return _broken(plugin, answer.text)
+            for each in answer or ():
+                if not self._cache.assume_object(each.resource, each.item):
+                    return _broken(plugin, f"{each.item.metadata.name} changed meanwhile")
+                placement.assumed.append(each)
+        return None
+
+    def _ask_reserve(self, plugin: ReservePlugin, placement: Placement) -> Reserved:
+        return ask(
+            "Reserve",
+            plugin.name,
+            self._watch(placement),
+            plugin.reserve,
+            placement.pod,
+            placement.node,
+            self._cache.view(),
+        )
+
+    def unreserve(self, placement: Placement) -> None:
+        """Let plugins give back what they set aside; one that fails must not keep the others."""
+        watch = self._watch(placement)
+        for plugin in reversed(placement.profile.reserve):
+            try:
+                ask(
+                    "Unreserve",
+                    plugin.name,
+                    watch,
+                    plugin.unreserve,
+                    placement.pod,
+                    placement.node,
+                )
+            except PluginError as bug:
+                if not self._care.is_foreign(placement.profile, bug.plugin):  # else it is told
+                    self._telemetry.plugin_failed(bug.plugin, "Unreserve", str(bug))
+        for each in reversed(placement.assumed):
+            self._cache.restore_object(each.resource, each.item)
+
+    # Permit.
+
+    def permit(
+        self, placement: Placement, waiting: Sequence[Pod]
+    ) -> list[tuple[PermitPlugin, Wait]] | Failed:
+        """Return who wants the pod to wait, or the refusal of the first that refuses.
+
+        *waiting* are the pods that wait already.
+        """
+        with self._telemetry.extension_point("Permit", placement.profile) as ends:
+            waits = self._permit(placement, waiting)
+            ends(status_of(waits) if isinstance(waits, Failed) else "Wait" if waits else "Success")
+        return waits
+
+    def _permit(
+        self, placement: Placement, waiting: Sequence[Pod]
+    ) -> list[tuple[PermitPlugin, Wait]] | Failed:
+        waits: list[tuple[PermitPlugin, Wait]] = []
+        for plugin in placement.profile.permit:
+            answer = self.ask_permit(placement, plugin, waiting)
+            match answer:
+                case Allow():
+                    pass
+                case Wait():
+                    waits.append((plugin, answer))
+                case Reject(reason):
+                    return Failed.rejected(plugin.name, reason)
+                case _:
+                    raise PluginError(plugin.name, f"answered permit with {answer!r}")
+        return waits
+
+    def ask_permit(
+        self, placement: Placement, plugin: PermitPlugin, waiting: Sequence[Pod]
+    ) -> object:
+        """Ask one plugin, for the first time or again."""
+        watch = self._watch(placement)
+        return ask(
+            "Permit", plugin.name, watch, plugin.permit, placement.pod, placement.node, waiting
+        )
+
+    # PreBind.
+
+    def effects(self, plugin: PreBindPlugin, placement: Placement) -> list[Effect]:
+        """Return what *plugin* wants done before the pod is bound."""
+        return ask(
+            "PreBind",
+            plugin.name,
+            self._watch(placement),
+            lambda: list(plugin.pre_bind(placement.pod, placement.node, self._cache.view())),
+        )
+
+    def has_to_prepare(self, placement: Placement) -> bool:
+        """Tell whether a plugin wants something done or waited for before the pod is bound."""
+        return any(
+            isinstance(effect, Patch | WaitUntil)
+            for plugin in placement.profile.pre_bind
+            for effect in self.effects(plugin, placement)
+        )
+
+    # Filter, once more.
+
+    def no_longer_fits(self, placement: Placement) -> Failed | None:
+        """Check the chosen row again: facts may have come in while the bind waited for its turn."""
+        nodes = self._cache.view()
+        row = nodes.row_of(placement.node)
+        if row is None:
+            return Failed.error(f"node {placement.node} is gone")
+        if not self._cache.is_assumed(placement.pod.uid):
+            return None  # confirmed or removed meanwhile; the API server's answer will tell
+        alone = nodes.alone(row)
+        if not _is_overcommitted(alone, placement.pod):
+            return None
+        # Perhaps nobody minds: filters can be off, or told to pass over a resource.
+        before = alone.each(removing={0: (placement.pod,)})
+        profile, pod = placement.profile, placement.decision.pod
+        watch = self._watch(placement)
+        narrowed = ask_pre_filters(profile.pre_filter, pod, before, watch)
+        if narrowed.refused is not None:
+            return Failed.error(f"node {placement.node}: {narrowed.refused.reason}")
+        found = ask_filters(profile.filter, narrowed.skipped, pod, before, watch)
+        if found.feasible[0]:
+            return None
+        reasons = ", ".join(verdict.reason for verdict in found.verdicts)
+        return Failed.error(f"node {placement.node} was filled meanwhile: {reasons}")
+
+    def objection(self, placement: Placement) -> str:
+        """Tell why the binding should not be posted again; empty where it may be."""
+        try:
+            failed = self.no_longer_fits(placement)
+        except PluginError as bug:
+            return str(bug)
+        return "" if failed is None else failed.message
+
+    def _watch(self, placement: Placement) -> Observer:
+        return self._care.watch(placement.profile, placement.pod)
+
+
+def status_of(failed: Failed | None) -> str:
+    """Return upstream's name for how a run of an extension point ended."""
+    if failed is None:
+        return "Success"
+    return "Unschedulable" if failed.rejected_by else "Error"
+
+
+def _broken(plugin: ReservePlugin, why: str) -> Failed:
+    return Failed.error(f'running Reserve plugin "{plugin.name}": {why}', plugin.name)
+
+
+def _is_overcommitted(alone: NodeTable, pod: Pod) -> bool:
+    """Tell whether the node of the only row has less than what is requested on it."""
+    return any(
+        amount > 0 and alone.requested(resource)[0] > alone.allocatable(resource)[0]
+        for resource, amount in pod.requests.items()
+    ) or bool(alone.pod_count[0] > alone.allowed_pods[0])

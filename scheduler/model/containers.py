@@ -1,0 +1,44 @@
+"""The containers of a pod, as far as scheduling reads them."""
+
+import msgspec
+
+from scheduler.model.meta import Struct
+from scheduler.model.resources import QuantityMap, ResourceRequirements
+
+
+class ContainerPort(Struct, frozen=True):
+    """A port of a container."""
+
+    host_port: int = 0
+    host_ip: str = msgspec.field(default="", name="hostIP")
+    protocol: str = ""
+
+
+class RestartRule(Struct, frozen=True):
+    """What an exit of a container leads to."""
+
+    action: str = ""
+
+
+class Container(Struct, frozen=True):
+    """A container, as far as scheduling reads it."""
+
+    name: str = ""
+    image: str = ""
+    resources: ResourceRequirements = ResourceRequirements()
+    ports: tuple[ContainerPort, ...] = ()
+    restart_policy: str | None = None
+    restart_policy_rules: tuple[RestartRule, ...] = ()
+
+    @property
+    def sidecar(self) -> bool:
+        """Whether, as an init container, it keeps running beside the others."""
+        return self.restart_policy == "Always"
+
+
+class ContainerStatus(Struct, frozen=True):
+    """What the kubelet actuated for a container (in-place resize)."""
+
+    name: str = ""
+    resources: ResourceRequirements | None = None
+    allocated_resources: QuantityMap = {}

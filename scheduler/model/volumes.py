@@ -1,0 +1,119 @@
+"""Volumes of pods: what each is backed by, as far as a rule asks."""
+
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from scheduler.model.meta import Struct
+
+
+class ImageVolumeSource(Struct, frozen=True):
+    """An image mounted as a volume."""
+
+    reference: str = ""
+
+
+class ClaimVolumeSource(Struct, frozen=True):
+    """A PersistentVolumeClaim mounted as a volume."""
+
+    claim_name: str = ""
+    read_only: bool = False
+
+
+class GcePersistentDiskSource(Struct, frozen=True):
+    """A disk of Google Compute Engine."""
+
+    pd_name: str = ""
+    read_only: bool = False
+
+
+class ElasticBlockStoreSource(Struct, frozen=True):
+    """A disk of Amazon's Elastic Block Store."""
+
+    volume_id: str = msgspec.field(default="", name="volumeID")
+
+
+class AzureDiskSource(Struct, frozen=True):
+    """A disk of Azure."""
+
+    disk_uri: str = msgspec.field(default="", name="diskURI")
+    kind: str | None = None
+
+
+class CinderSource(Struct, frozen=True):
+    """A disk of OpenStack."""
+
+    volume_id: str = msgspec.field(default="", name="volumeID")
+
+
+class PortworxSource(Struct, frozen=True):
+    """A volume of Portworx."""
+
+    volume_id: str = msgspec.field(default="", name="volumeID")
+
+
+class IscsiSource(Struct, frozen=True):
+    """A disk behind iSCSI."""
+
+    iqn: str = ""
+    read_only: bool = False
+
+
+class RbdSource(Struct, frozen=True):
+    """A block device of Ceph."""
+
+    monitors: tuple[str, ...] = ()
+    image: str = ""
+    pool: str = ""
+    read_only: bool = False
+
+
+class InlineCsiSource(Struct, frozen=True):
+    """A volume that a CSI driver makes for this pod alone."""
+
+    driver: str = ""
+
+
+class Volume(Struct, frozen=True):
+    """A volume of a pod."""
+
+    name: str = ""
+    persistent_volume_claim: ClaimVolumeSource | None = None
+    image: ImageVolumeSource | None = None
+    ephemeral: dict[str, msgspec.Raw] | None = None
+    csi: InlineCsiSource | None = None
+    gce_persistent_disk: GcePersistentDiskSource | None = None
+    aws_elastic_block_store: ElasticBlockStoreSource | None = None
+    azure_disk: AzureDiskSource | None = None
+    cinder: CinderSource | None = None
+    portworx_volume: PortworxSource | None = None
+    iscsi: IscsiSource | None = None
+    rbd: RbdSource | None = None
+
+    @property
+    def is_storage(self) -> bool:
+        """Whether some rule is about it: it is a claim, a disk or a CSI volume."""
+        return msgspec.structs.replace(self, name="", image=None) != _INDIFFERENT
+
+
+_INDIFFERENT: Final = Volume()
+
+
+@dataclass(frozen=True, slots=True)
+class PodClaim:
+    """A claim that a pod mounts.
+
+    Args:
+        name: The claim's name, in the pod's namespace.
+        generated: Whether it is made from the pod's own template, and goes with the pod.
+    """
+
+    namespace: str
+    name: str
+    generated: bool = False
+
+    @property
+    def key(self) -> str:
+        """``namespace/name``."""
+        return f"{self.namespace}/{self.name}"

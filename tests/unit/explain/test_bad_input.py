@@ -1,0 +1,49 @@
+"""Snapshots and manifests that cannot be read are refused in one line."""
+
+import pytest
+
+from scheduler.errors import ConfigurationError
+from scheduler.explain.question import Question, answer
+from tests.unit.explain.asking import ask, ask_new, new
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "dump: is empty; give what `kubectl get"),
+        ("[]", "dump: holds no Kubernetes object; give"),
+        ("just words", "dump: holds no Kubernetes object; give"),
+        ("{}", "dump: an object without kind; give"),
+        ('{"kind": "List", "items": 3}', "dump: items: must be a list of objects"),
+        ('{"kind": "List", "items": [{}]}', "dump: an item without kind; give"),
+        ("a: b: c", "dump: neither JSON nor YAML: mapping values are not allowed"),
+        ('{"kind": "List", "items": []}', "there is no pod default/web in the snapshot; name its"),
+    ],
+)
+def test_a_bad_snapshot_is_refused_in_one_line(text, says):
+    with pytest.raises(ConfigurationError) as caught:
+        answer(Question(name="web", snapshots=(("dump", text),)))
+    assert str(caught.value).startswith(says)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("document", "says"),
+    [
+        ({"kind": "Deployment"}, "pod.yaml: must hold one Pod and nothing else, not Deployment"),
+        ({**new(), "spec": 3}, "pod.yaml: spec: Expected `object`, got `int`"),
+        ({**new(), "metadata": {"name": 3}}, "pod.yaml: metadata.name: Expected `str`"),
+        (new(cpu="lots"), "pod.yaml: spec.containers[0].resources.requests[cpu]"),
+        (new(priorityClassName="gone"), "spec.priorityClassName: there is no PriorityClass gone"),
+    ],
+)
+def test_a_bad_manifest_is_refused_in_one_line(document, says):
+    with pytest.raises(ConfigurationError) as caught:
+        ask_new(document)
+    assert str(caught.value).startswith(says)
+    assert "\n" not in str(caught.value)
+
+
+def test_an_unknown_profile_is_refused():
+    with pytest.raises(ConfigurationError, match="there is no profile other; the configuration"):
+        ask(profile="other")

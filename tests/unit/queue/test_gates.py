@@ -1,0 +1,116 @@
+"""Gates: who is kept out of the queue, what he hears, and when gates are asked."""
+
+from scheduler.framework.cluster_event import ASSIGNED_POD_DELETE, Change, Requeue
+from scheduler.queue.place import Place
+from scheduler.testing import make_pod
+from tests.unit.queue.queues import (
+    BY_FIT,
+    FIT,
+    NODE_ADDED,
+    CountingObserver,
+    GateOf,
+    make_queue,
+    park,
+)
+
+
+def test_a_gated_pod_hears_what_its_gate_hears():
+    observer = CountingObserver()
+    gate = GateOf("claims", Requeue(NODE_ADDED.event))
+    queue = make_queue(gate, FIT, observer=observer)
+    queue.add(pod := make_pod("a", gates=["claims"]), 0.0)
+
+    queue.note(NODE_ADDED, 0.1)
+    queue.note(Change(ASSIGNED_POD_DELETE, make_pod("other"), None), 0.2)
+    queue.activate([pod.uid], 0.3)
+
+    assert queue.place_of(pod.uid) is Place.GATED
+    assert observer.hints == {("claims", "NodeAdd", "Queue"): 1}
+    assert gate.asked == ["a", "a", "a"]
+
+
+def test_a_gated_pod_does_not_hear_what_helps_against_its_other_rejectors():
+    observer = CountingObserver()
+    queue = make_queue(FIT, gate := GateOf("preempting"), observer=observer)
+    park(queue, old := make_pod("a"), "Fit", now=0.0)
+    queue.update(old, make_pod("a", gates=["preempting"]), 0.1)
+    queue.activate([old.uid], 0.2)
+    asked = len(gate.asked)
+
+    queue.note(NODE_ADDED, 5.0)
+
+    assert queue.place_of(old.uid) is Place.GATED
+    assert len(gate.asked) == asked
+    assert not observer.hints
+
+
+def test_the_gate_that_was_closed_is_asked_first():
+    first, second = GateOf("first"), GateOf("second")
+    queue = make_queue(first, second)
+    queue.add(pod := make_pod("a", gates=["second"]), 0.0)
+    queue.activate([pod.uid], 0.0)
+
+    assert (len(first.asked), len(second.asked)) == (1, 2)
+    assert queue.find(pod.uid).gate_reason == "waits for second"
+
+
+def test_a_gate_that_raises_stays_closed():
+    class Broken:
+        name = "Broken"
+
+        def pre_enqueue(self, pod):
+            raise ZeroDivisionError("oops")
+
+    queue = make_queue(Broken())
+    queue.add(pod := make_pod("a"), 0.0)
+
+    assert queue.place_of(pod.uid) is Place.GATED
+    assert queue.find(pod.uid).gate_reason == "plugin 'Broken' raised ZeroDivisionError('oops')"
+
+
+def test_neither_time_nor_a_wildcard_reaches_a_gated_pod():
+    queue = make_queue(GateOf("quota"))
+    queue.add(pod := make_pod("a", gates=["quota"]), 0.0)
+
+    queue.flush(10_000.0)
+
+    assert not queue.find(pod.uid).flushed
+    assert queue.next_flush(10_000.0) is None
+
+
+def test_an_update_of_a_ready_pod_does_not_ask_its_gates():
+    queue = make_queue(gate := GateOf("quota"))
+    queue.add(old := make_pod("a"), 0.0)
+    queue.update(old, make_pod("a", gates=["quota"]), 0.0)
+
+    assert queue.place_of(old.uid) is Place.ACTIVE
+    assert gate.asked == ["a"]
+
+
+def test_parking_asks_gates_only_of_pods_that_become_ready():
+    gate = GateOf("preempting")
+    queue = make_queue(FIT, gate)
+    park(queue, make_pod("a"), "Fit")
+    assert gate.asked == ["a"]
+
+    queue.add(pod := make_pod("b"), 0.0)
+    queued = queue.pop(0.0)
+    queue.note(NODE_ADDED, 0.1)
+    newer = make_pod("b", gates=["preempting"])
+    place = queue.park(queued, newer, rejected_by=BY_FIT, now=0.2)
+
+    assert place is Place.GATED
+    assert queue.find(pod.uid).rejected_by == {"Fit", "preempting"}
+
+
+def test_what_backs_off_has_passed_its_gates():
+    queue = make_queue(FIT, gate := GateOf("quota"))
+    park(queue, old := make_pod("a"), "Fit", now=0.0)
+    queue.note(NODE_ADDED, 0.1)
+    queue.update(old, make_pod("a", gates=["quota"]), 0.2)
+    assert len(gate.asked) == 2
+
+    queue.flush(2.0)
+
+    assert queue.place_of(old.uid) is Place.ACTIVE
+    assert len(gate.asked) == 2
