@@ -18,7 +18,7 @@ from scheduler.model.csi_migration import (
     volume_of,
 )
 from scheduler.model.fact import KubeObject, Resource, ResourceName
-from scheduler.model.pod import Pod, PodClaim, Volume
+from scheduler.model.pod import Pod
 from scheduler.model.storage import (
     CsiNode,
     PersistentVolume,
@@ -26,6 +26,7 @@ from scheduler.model.storage import (
     StorageClass,
     VolumeAttachment,
 )
+from scheduler.model.volumes import PodClaim, Volume
 from scheduler.snapshot.objects import ClusterObjects
 from scheduler.snapshot.tally import Tally, count_under
 from scheduler.snapshot.what_if import Change
