@@ -168,6 +168,24 @@ def kube_controller_manager(files: Files, port: int, *, node_lifecycle: bool) ->
     ]
 
 
+def admission_off(*, accounts: bool, node_lifecycle: bool, benchmark: bool) -> Arguments:
+    """The admission plugins that would insist on what nobody here does.
+
+    Args:
+        accounts: whether somebody makes service accounts.
+        node_lifecycle: whether nodes are judged by heartbeats.
+        benchmark: whether only that is left which both schedulers under comparison meet upstream.
+    """
+    off = []
+    if benchmark or not accounts:
+        off.append("ServiceAccount")
+    if benchmark or not node_lifecycle:
+        off.append("TaintNodesByCondition")
+    if benchmark:
+        off.append("Priority")
+    return off
+
+
 def kwok(files: Files, port: int, *, pods: bool, nodes: str) -> Arguments:
     """kwok for nodes that carry the annotation ``nodes``, and for the pods on them or not."""
     stages = ["config.yaml", "nodes.yaml", *(["pods.yaml"] if pods else [])]
@@ -189,14 +207,33 @@ def kube_scheduler(files: Files, name: str, port: int, kubeconfig: Path) -> Argu
     ]
 
 
+def py_scheduler(port: int, kubeconfig: Path, config: Path | None) -> Arguments:
+    """This repository's scheduler, reading ``config`` if there is one; port 0 is any free one."""
+    return [
+        "run",
+        "--log-format=json",
+        f"--kubeconfig={kubeconfig}",
+        f"--bind-address={LOOPBACK}",
+        f"--port={port}",
+        *([f"--config={config}"] if config else []),
+    ]
+
+
+def configuration(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """A KubeSchedulerConfiguration with these fields."""
+    return {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        **fields,
+    }
+
+
 def kube_scheduler_configuration(
     changes: Mapping[str, Any] | None, kubeconfig: Path
 ) -> dict[str, Any]:
     """A configuration that runs alone and as fast as it can, with ``changes`` laid over it."""
     changes = changes or {}
     base: dict[str, Any] = {
-        "apiVersion": "kubescheduler.config.k8s.io/v1",
-        "kind": "KubeSchedulerConfiguration",
         # The defaults, 50 and 100, bind fifty pods a second and measure nothing but themselves.
         "clientConnection": {"qps": 5000, "burst": 5000},
         "leaderElection": {"leaderElect": False},
@@ -205,7 +242,7 @@ def kube_scheduler_configuration(
     for section in ("clientConnection", "leaderElection"):
         merged[section] = {**base[section], **changes.get(section, {})}
     merged["clientConnection"]["kubeconfig"] = str(kubeconfig)
-    return merged
+    return configuration(merged)
 
 
 def _secured(files: Files, port: int, name: str) -> Arguments:

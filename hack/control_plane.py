@@ -42,15 +42,9 @@ import yaml
 from hack import components
 from hack.api import ApiError, request, request_text
 from hack.binaries import ensure
-from hack.certificates import Authority, signing_keys, write_secret
 from hack.components import KUBE_SCHEDULER_USER, Files
-from hack.kubeconfig import (
-    Access,
-    certificate_credentials,
-    read_kubeconfig,
-    token_credentials,
-    write_kubeconfig,
-)
+from hack.identities import Identities
+from hack.kubeconfig import Access
 from hack.ports import LOOPBACK, PortClaims
 from hack.processes import Process, ProcessGroup
 from hack.waiting import until
@@ -67,10 +61,6 @@ OPTIONAL_COMPONENTS: Final = (CONTROLLER_MANAGER, KWOK, KUBE_SCHEDULER)
 KWOK_NODES: Final = "kwok.x-k8s.io/node=fake"
 
 _ROOT: Final = Path(__file__).parents[1]
-_CONFIGURATION: Final = {
-    "apiVersion": "kubescheduler.config.k8s.io/v1",
-    "kind": "KubeSchedulerConfiguration",
-}
 _SPAWNED_GRACE_SECONDS: Final = 10.0
 _ACCOUNT_SECONDS: Final = 30.0
 
@@ -118,7 +108,6 @@ class ControlPlane:
         self._keep_logs_in = keep_logs_in
         self._timeout_seconds = start_timeout_seconds
         self._started = contextlib.ExitStack()
-        self._minted = 0
 
     def __enter__(self) -> Self:
         with contextlib.ExitStack() as starting:
@@ -150,6 +139,10 @@ class ControlPlane:
     def admin_kubeconfig(self) -> Path:
         """The kubeconfig of a cluster administrator."""
         return self.files.admin
+
+    @property
+    def _admin(self) -> Access:
+        return self._identities.admin
 
     @property
     def processes(self) -> tuple[Process, ...]:
@@ -186,7 +179,7 @@ class ControlPlane:
 
     def kubeconfig_for(self, user: str, groups: Sequence[str] = ()) -> Path:
         """Mint a client certificate for ``user`` in ``groups``; return a kubeconfig with it."""
-        return self._write(user, certificate_credentials(self._authority.client(user, groups)))
+        return self._identities.user(user, groups)
 
     def service_account_kubeconfig(
         self, namespace: str, name: str, *, expiration_seconds: int = 24 * 3600
@@ -199,7 +192,7 @@ class ControlPlane:
             "spec": {"expirationSeconds": expiration_seconds},
         }
         token = self.request("POST", path, body)["status"]["token"]
-        return self._write(f"{namespace}-{name}", token_credentials(token))
+        return self._identities.bearer(f"{namespace}-{name}", token)
 
     def create_namespace(self, name: str) -> None:
         """Create a namespace; with a controller manager, wait for its default service account."""
@@ -220,7 +213,11 @@ class ControlPlane:
             self.files,
             self._port,
             self._etcd_port,
-            admission_off=self._admission_off(),
+            admission_off=components.admission_off(
+                accounts=CONTROLLER_MANAGER in self._components,
+                node_lifecycle=self._node_lifecycle,
+                benchmark=self._benchmark,
+            ),
             unthrottled=self._benchmark,
         )
         self._apiserver = self._run("kube-apiserver", [*arguments, *self._apiserver_flags])
@@ -297,14 +294,13 @@ class ControlPlane:
             kubeconfig: who it is; the administrator unless told otherwise.
             port: of its metrics; any free one unless told otherwise.
         """
-        command = [sys.executable, "-m", "scheduler", "run", "--log-format", "json"]
-        command += ["--kubeconfig", str(kubeconfig or self.admin_kubeconfig)]
-        command += ["--bind-address", LOOPBACK, "--port", str(port)]
+        path = None
         if config is not None:
             path = self.directory / f"{name}.yaml"
-            path.write_text(yaml.safe_dump({**_CONFIGURATION, **config}))
-            command += ["--config", str(path)]
-        return self.spawn(name, [*command, *flags], cwd=_ROOT)
+            path.write_text(yaml.safe_dump(components.configuration(config)))
+        arguments = components.py_scheduler(port, kubeconfig or self.admin_kubeconfig, path)
+        command = [sys.executable, "-m", "scheduler", *arguments, *flags]
+        return self.spawn(name, command, cwd=_ROOT)
 
     def start_admitting_kubelet(self, *flags: str) -> Process:
         """Start `hack.admitting_kubelet` in a process of its own and wait until it is ready.
@@ -358,7 +354,7 @@ class ControlPlane:
         starting.callback(self._close_group)
         self._port, self._etcd_port = self._ports.claim(), self._ports.claim()
         self.files = Files(self.directory)
-        self._write_secrets()
+        self._identities = Identities(self.files, self.url)
 
     def _close_group(self) -> None:
         self._group.close(grace_seconds=self._spawned)
@@ -366,20 +362,6 @@ class ControlPlane:
     def _keep_logs(self) -> None:
         if self._keep_logs_in is not None:
             shutil.copytree(self.logs, self._keep_logs_in, dirs_exist_ok=True)
-
-    def _write_secrets(self) -> None:
-        self._authority = Authority()
-        self.files.authority.write_bytes(self._authority.pem)
-        for server in ("etcd", "kube-apiserver", "loopback"):
-            self._authority.serving(server).write(self.directory, server)
-        self._authority.client("etcd-client").write(self.directory, "etcd-client")
-        private, public = signing_keys()
-        write_secret(self.files.token_signing_key, private)
-        self.files.token_checking_key.write_bytes(public)
-        admin = self._authority.client("admin", ["system:masters"])
-        credentials = certificate_credentials(admin)
-        write_kubeconfig(self.files.admin, self.url, self._authority.pem, credentials)
-        self._admin = read_kubeconfig(self.files.admin)
 
     def _start_etcd(self) -> None:
         arguments = components.etcd(
@@ -408,17 +390,6 @@ class ControlPlane:
         if CONTROLLER_MANAGER in self._components:
             self._await_account("default")
 
-    def _admission_off(self) -> list[str]:
-        off = []
-        if self._benchmark or CONTROLLER_MANAGER not in self._components:
-            # Nobody makes the service accounts that the plugin insists on.
-            off.append("ServiceAccount")
-        if self._benchmark or not self._node_lifecycle:
-            off.append("TaintNodesByCondition")
-        if self._benchmark:
-            off.append("Priority")
-        return off
-
     def _binary(self, name: str) -> Path:
         if name not in self._binaries:
             self._binaries |= ensure([name])
@@ -444,12 +415,6 @@ class ControlPlane:
 
     def _exists(self, path: str) -> bool:
         return request_text(self._admin, "GET", path)[0] == 200
-
-    def _write(self, name: str, credentials: dict[str, str]) -> Path:
-        # Users have names such as system:kube-scheduler; two of one name may differ in groups.
-        self._minted += 1
-        path = self.directory / f"{name.replace(':', '-')}-{self._minted}.kubeconfig"
-        return write_kubeconfig(path, self.url, self._authority.pem, credentials)
 
 
 def _binaries_for(optional: Collection[str]) -> list[str]:

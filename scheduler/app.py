@@ -5,40 +5,39 @@ import gc
 import os
 import signal
 import socket
-import ssl
 import sys
 import time
-import uuid
-from collections.abc import Awaitable, Callable, Coroutine, Sized
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AsyncExitStack
-from importlib import import_module
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from scheduler.config.change import Outcome
 from scheduler.config.run_settings import STANDARD_INPUT, RunSettings
 from scheduler.crds.configuration import ConfigurationResource
+from scheduler.crds.following import follow
 from scheduler.kube.client import ApiClient
 from scheduler.kube.credentials import Credentials, load_credentials, own_namespace
-from scheduler.kube.election import LeaseSettings
 from scheduler.kube.event_recorder import EventRecorder
 from scheduler.kube.events import Reference
 from scheduler.kube.extender_client import ExtenderClient
-from scheduler.kube.lease import LeaseKeeper
 from scheduler.kube.rate_limit import RateLimiter
 from scheduler.kube.reviews import Reviews
 from scheduler.loop.assembly import Core
 from scheduler.loop.control_loop import LoopSettings
 from scheduler.loop.drift import DriftCheck
+from scheduler.loop.gauges import read_gauges
+from scheduler.loop.leadership import Leadership
 from scheduler.loop.stall_timer import StallTimer
 from scheduler.loop.telemetry import Telemetry
 from scheduler.loop.watches import Watches
 from scheduler.model.fact import Resource
-from scheduler.observe import event_names, families
-from scheduler.observe.certificate import ServingCertificate, self_signed
-from scheduler.observe.health import Checks, Endpoint, ping, serve
+from scheduler.observe import event_names
+from scheduler.observe.health import Endpoint, ping
 from scheduler.observe.logs import configure, get_logger
 from scheduler.observe.metrics import Metrics
+from scheduler.observe.serving import Serving
 from scheduler.reload.config_file import ConfigFile
 from scheduler.reload.plan import Plan, Source, plan_of
 from scheduler.reload.reloader import Reloader, setup_of
@@ -48,12 +47,12 @@ from scheduler.version import __version__
 log = get_logger()
 
 USER_AGENT: Final = f"py-scheduler/{__version__}"
-LOST_LEASE_EXIT_CODE: Final = 1
 _UNLIMITED_QPS: Final = -1.0
 _EVENT_SECONDS_AT_THE_END: Final = 3.0
 _REVIEW_QPS: Final = 20.0
 _REVIEW_BURST: Final = 40
 _PULSE_SECONDS: Final = 0.5
+_GLANCE_SECONDS: Final = 0.1
 _FOLLOWING_AGAIN_SECONDS: Final = 30.0
 
 
@@ -95,29 +94,19 @@ async def _schedule(
     async with AsyncExitStack() as stack:
         client = await stack.enter_async_context(_client(credentials, limiter, telemetry))
         events = await stack.enter_async_context(_client(credentials, _unlimited(), telemetry))
-        recorder = EventRecorder(
-            events,
-            host=socket.gethostname(),
-            limiter=RateLimiter(connection.qps, connection.burst),
-            observer=telemetry,
-        )
-        telemetry.recorder = recorder
         # Anybody may make us ask for a review: that must not cost the pods their requests.
         asking = await stack.enter_async_context(
             _client(credentials, RateLimiter(_REVIEW_QPS, _REVIEW_BURST), telemetry)
         )
         extenders = await stack.enter_async_context(ExtenderClient(configuration.extenders))
-        run = _Run(
-            settings,
-            started_with,
-            telemetry,
-            client,
-            limiter,
-            credentials,
-            extenders,
-            asking,
-            recorder,
+        telemetry.recorder = recorder = EventRecorder(
+            events,
+            host=socket.gethostname(),
+            limiter=RateLimiter(connection.qps, connection.burst),
+            observer=telemetry,
         )
+        outside = _Outside(credentials, client, limiter, asking, extenders, recorder)
+        run = _Run(settings, started_with, telemetry, outside)
         events.write_only_while(run.may_act)
         return await run.to_the_end()
 
@@ -130,36 +119,47 @@ def _client(credentials: Credentials, limiter: RateLimiter, telemetry: Telemetry
     return ApiClient(credentials, limiter=limiter, user_agent=USER_AGENT, observer=telemetry)
 
 
+@dataclass(frozen=True, slots=True)
+class _Outside:
+    """What is open towards the outside for as long as the process lives.
+
+    Args:
+        credentials: As whom we ask.
+        client: Carries what scheduling takes.
+        limiter: The rate limit of *client*.
+        asking: Carries what others make us ask, at a rate of its own.
+        extenders: Asks the extenders.
+        recorder: Delivers events.
+    """
+
+    credentials: Credentials
+    client: ApiClient
+    limiter: RateLimiter
+    asking: ApiClient
+    extenders: ExtenderClient
+    recorder: EventRecorder
+
+
 class _Run:
     """One life of the process, from the first list to the last answer."""
 
     def __init__(
-        self,
-        settings: RunSettings,
-        started_with: Plan,
-        telemetry: Telemetry,
-        client: ApiClient,
-        limiter: RateLimiter,
-        credentials: Credentials,
-        extenders: ExtenderClient,
-        asking: ApiClient,
-        recorder: EventRecorder,
+        self, settings: RunSettings, started_with: Plan, telemetry: Telemetry, outside: _Outside
     ) -> None:
         self._settings = settings
-        self._reviews = Reviews(asking)
-        self._recorder = recorder
         self._configuration = started_with.configuration
         self._telemetry = telemetry
-        self._credentials = credentials
-        self._client = client
-        self._limiter = limiter
+        self._outside = outside
         self._stop = asyncio.Event()
         self._compare_now = asyncio.Event()
-        self._certificate: ServingCertificate | None = None
-        self._keeper = self._lease_keeper()
+        self._leadership = Leadership(
+            self._configuration.leader_election, self._connect_for_lease, telemetry
+        )
+        self.may_act = self._leadership.may_act
+        client = outside.client
         client.write_only_while(self.may_act)
         self._core = Core(
-            setup=setup_of(started_with, settings, extenders, self.may_act),
+            setup=setup_of(started_with, settings, outside.extenders, self.may_act),
             requests=client,
             binds=client.unpaced(),
             pace=self._pace,
@@ -170,23 +170,35 @@ class _Run:
         )
         self._watches = Watches(client, self._core.inbox.put, telemetry, started_with.watched)
         self._report = Report(
-            telemetry.metrics, recorder.record, _ourselves(), started_with.configuration
+            telemetry.metrics, outside.recorder.record, _ourselves(), started_with.configuration
         )
         self._reloader = Reloader(
-            settings, started_with, self._core, self._watches, asking, self._report, self.may_act
+            settings,
+            started_with,
+            self._core,
+            self._watches,
+            outside.asking,
+            self._report,
+            self.may_act,
         )
         self._resource = self._configuration_resource()
-        self._read_gauges()
+        self._serving = Serving(settings, self._endpoint(), Reviews(outside.asking).judge)
+        read_gauges(
+            telemetry.metrics,
+            self._core,
+            self._watches,
+            lease=self._configuration.leader_election.resource_name,
+            leads=self.may_act,
+        )
 
     async def to_the_end(self) -> int:
         """Run until a signal, and return the exit code; a lost lease ends the process at once."""
         self._listen_to_signals()
         self._core.care.timer.install()
-        runner = await self._serve()
+        await self._serving.open()
         log.info(event_names.SCHEDULER_STARTED, version=__version__)
-        if self._keeper is not None:
-            self._keeper.start()
-        delivering = asyncio.create_task(self._recorder.run())
+        self._leadership.apply()
+        delivering = asyncio.create_task(self._outside.recorder.run())
         reflecting = asyncio.create_task(self._reflect())
         looping = asyncio.create_task(self._core.loop.run())
         stopping = asyncio.create_task(self._stop.wait())
@@ -194,10 +206,10 @@ class _Run:
         beside = [
             asyncio.create_task(until_broken(work))
             for work in (
-                self._announce_leading(),
+                self._leadership.announce(self._core.inbox.stir),
                 self._feel_for_stalls(),
                 self._watch_for_drift(),
-                self._keep_certificate_fresh(),
+                self._serving.keep_certificate_fresh(),
                 self._tidy_when_synced(),
                 self._watch_config_file(),
             )
@@ -210,13 +222,12 @@ class _Run:
             self._core.loop.stop()
             await looping
             await self._core.status.close(_EVENT_SECONDS_AT_THE_END)
-            await self._recorder.close(_EVENT_SECONDS_AT_THE_END)
-            await self._release()
+            await self._outside.recorder.close(_EVENT_SECONDS_AT_THE_END)
+            await self._leadership.release()
         finally:
             await _cancel(delivering, reflecting, looping, stopping, following, *beside)
             await self._reloader.close()
-            if runner is not None:
-                await runner.cleanup()
+            await self._serving.close()
         log.info(event_names.SCHEDULER_STOPPED)
         return 0
 
@@ -229,69 +240,38 @@ class _Run:
 
     async def _pace(self) -> None:
         """Wait until the rate limit lets a request leave; nearly all of these are bindings."""
-        if self._limiter.limits:
+        if self._outside.limiter.limits:
             began = time.monotonic()
-            await self._limiter.acquire()
+            await self._outside.limiter.acquire()
             self._telemetry.request_waited("POST", time.monotonic() - began)
 
-    def may_act(self) -> bool:
-        """Tell whether this process leads at this moment, or need not."""
-        return self._keeper is None or self._keeper.is_leading
-
-    # The lease.
-
-    def _lease_keeper(self) -> LeaseKeeper | None:
-        election = self._configuration.leader_election
-        if not election.leader_elect:
-            return None
-        settings = LeaseSettings(
-            namespace=election.resource_namespace or own_namespace(),
-            name=election.resource_name,
-            identity=f"{socket.gethostname()}_{uuid.uuid4()}",
-            lease_seconds=int(election.lease_duration_seconds),
-            renew_deadline_seconds=election.renew_deadline_seconds,
-            retry_seconds=election.retry_period_seconds,
-        )
-        self._telemetry.identity = settings.identity
-        return LeaseKeeper(
-            settings,
-            lambda: ApiClient(
-                self._credentials,
-                limiter=_unlimited(),
-                user_agent=f"{USER_AGENT} leader-election",
-                observer=self._telemetry,
-                timeout_seconds=settings.request_seconds,
-            ),
-            on_lost=_die,
+    def _connect_for_lease(self, request_seconds: float) -> ApiClient:
+        return ApiClient(
+            self._outside.credentials,
+            limiter=_unlimited(),
+            user_agent=f"{USER_AGENT} leader-election",
             observer=self._telemetry,
+            timeout_seconds=request_seconds,
         )
-
-    async def _announce_leading(self) -> None:
-        if self._keeper is not None and await self._keeper.wait_until_leading():
-            log.info(event_names.LEASE_ACQUIRED)
-            self._core.inbox.stir()
-
-    async def _release(self) -> None:
-        if self._keeper is not None:
-            led = self._keeper.is_leading
-            await self._keeper.release()
-            if led:
-                log.info(event_names.LEASE_RELEASED)
 
     # Watches.
 
     async def _reflect(self) -> None:
         """Watch everything, if this replica may know the cluster already."""
-        if self._configuration.delay_cache_until_active and self._keeper is not None:
-            await self._keeper.wait_until_leading()
+        if self._configuration.delay_cache_until_active:
+            await self._leadership.wait()
         await self._watches.run()
+
+    async def _synced(self) -> None:
+        """Return once everything was listed."""
+        while not self._core.loop.synced:  # noqa: ASYNC110 - the loop is not made to tell anyone
+            await asyncio.sleep(_GLANCE_SECONDS)
 
     async def _watch_for_drift(self) -> None:
         """Compare the cache with a fresh list, now and then and on SIGUSR2."""
-        while not self._core.loop.synced:  # noqa: ASYNC110 - the loop is not made to tell anyone
-            await asyncio.sleep(0.5)
+        await self._synced()
         check = DriftCheck(
-            self._client,
+            self._outside.client,
             {each: self._watches.reflectors[each] for each in (Resource.NODE, Resource.POD)},
             self._core.cache,
             self._core.inbox,
@@ -300,8 +280,7 @@ class _Run:
         await check.run(self._settings.drift_seconds, self._compare_now)
 
     async def _tidy_when_synced(self) -> None:
-        while not self._core.loop.synced:  # noqa: ASYNC110 - the loop is not made to tell anyone
-            await asyncio.sleep(0.1)
+        await self._synced()
         # What was listed lives as long as we do: the collector need not look at it again.
         gc.collect()
         gc.freeze()
@@ -324,8 +303,8 @@ class _Run:
         return ConfigurationResource(
             name,
             self._offer_resource,
-            self._client,
-            self._recorder.record,
+            self._outside.client,
+            self._outside.recorder.record,
             lambda: self._report.forget(Source.RESOURCE),
             self.may_act,
         )
@@ -339,97 +318,42 @@ class _Run:
         def broke_off(problem: Exception) -> None:
             self._report.broke_off(Source.RESOURCE, problem, _FOLLOWING_AGAIN_SECONDS)
 
-        resource = self._resource
+        resource, outside = self._resource, self._outside
         if resource is not None:
-            await ever_anew(lambda: self._follow(resource), broke_off, _FOLLOWING_AGAIN_SECONDS)
-
-    async def _follow(self, resource: ConfigurationResource) -> None:
-        """Watch the object, and write down what came of it."""
-        # Late and beside the loop: importing kopf takes half a second, and few need it.
-        watching = await asyncio.to_thread(import_module, "scheduler.crds.watching")
-        async with asyncio.TaskGroup() as group:
-            group.create_task(resource.consider())
-            group.create_task(resource.write())
-            group.create_task(
-                watching.watch(
+            await ever_anew(
+                lambda: follow(
                     self._settings.config_resource,
                     resource,
-                    self._credentials,
-                    self._client,
+                    outside.credentials,
+                    outside.client,
                     self._listen_to_signals,
-                )
+                ),
+                broke_off,
+                _FOLLOWING_AGAIN_SECONDS,
             )
 
-    # Health, metrics, signals.
+    # Health and signals.
 
-    async def _serve(self) -> Any:
-        if not self._settings.port:
-            return None
-        synced: Checks = {"ping": ping, "sched-handler-sync": self._check_synced}
-        endpoint = Endpoint(
+    def _endpoint(self) -> Endpoint:
+        configured = {"configuration": self._resource.check} if self._resource else {}
+        return Endpoint(
             self._telemetry.metrics,
             self._reloader.written,
             healthz={"ping": ping},
             readyz={
-                **synced,
+                "ping": ping,
+                "sched-handler-sync": self._check_synced,
                 "profiles": self._core.care.check,
                 "shutdown": self._check_shutdown,
-                **({"configuration": self._resource.check} if self._resource else {}),
+                **configured,
             },
         )
-        address, port = self._settings.bind_address, self._settings.port
-        if self._settings.insecure_metrics:
-            return await serve(endpoint.application(), address, port)
-        return await serve(
-            endpoint.application(self._reviews.judge), address, port, self._tls_context()
-        )
-
-    def _tls_context(self) -> ssl.SSLContext:
-        settings = self._settings
-        if not settings.tls_cert_file:
-            return self_signed()
-        self._certificate = ServingCertificate(
-            settings.tls_cert_file, settings.tls_private_key_file
-        )
-        return self._certificate.context
-
-    async def _keep_certificate_fresh(self) -> None:
-        if self._certificate is not None:
-            await self._certificate.keep_fresh()
 
     def _check_synced(self) -> str | None:
         return None if self._core.loop.synced else "handlers are not fully synchronized"
 
     def _check_shutdown(self) -> str | None:
         return "process is shutting down" if self._stop.is_set() else None
-
-    def _read_gauges(self) -> None:
-        core, metrics = self._core, self._telemetry.metrics
-        metrics.read(families.PENDING_PODS, core.queue.counts)
-        metrics.read(families.INFLIGHT_EVENTS, core.queue.in_flight_counts)
-        metrics.read(families.INBOX_FACTS, lambda: _alone(core.inbox))
-        metrics.read(families.PENDING_AGE, self._read_pending_age)
-        metrics.read(families.DISTRUST, lambda: _alone(core.neighbours.ledger))
-        metrics.read(families.FOREIGN_NOMINATIONS, lambda: _alone(core.queue.others))
-        metrics.read(families.WATCH_SILENCE, self._read_watch_silence)
-        metrics.read(families.CACHE_SIZE, core.cache.sizes)
-        metrics.read(families.GOROUTINES, self._count_tasks)
-        metrics.read(families.TASKS, lambda: _alone(asyncio.all_tasks()))
-        name = self._configuration.leader_election.resource_name
-        metrics.read(families.LEADER, lambda: {name: int(self.may_act())})
-
-    def _read_pending_age(self) -> dict[tuple[str, ...], float]:
-        oldest = self._core.queue.oldest()
-        return {(): 0.0 if oldest is None else time.monotonic() - oldest}
-
-    def _read_watch_silence(self) -> dict[str, float]:
-        reflectors = self._watches.reflectors.items()
-        silences = ((resource, each.silence_seconds) for resource, each in reflectors)
-        return {resource: seconds for resource, seconds in silences if seconds is not None}
-
-    def _count_tasks(self) -> dict[str, float]:
-        core = self._core
-        return {"binding": core.binding.in_flight, "DefaultPreemption": core.evictions.in_flight}
 
     def _listen_to_signals(self) -> None:
         loop = asyncio.get_running_loop()
@@ -449,20 +373,6 @@ def _ourselves() -> Reference:
     return Reference(
         kind="Pod", api_version="v1", namespace=own_namespace(), name=socket.gethostname()
     )
-
-
-def _alone(counted: Sized) -> dict[tuple[str, ...], float]:
-    """Return how many there are, for a gauge without labels."""
-    return {(): len(counted)}
-
-
-def _die(why: str) -> None:
-    """End the process at once: somebody else may lead now, and no request may begin any more.
-
-    It runs in the lease's own thread, since the event loop may be what is stuck.
-    """
-    log.error(event_names.LEASE_LOST, why=why)
-    os._exit(LOST_LEASE_EXIT_CODE)
 
 
 async def until_broken(work: Awaitable[None]) -> None:

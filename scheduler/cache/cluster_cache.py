@@ -120,6 +120,10 @@ class ClusterCache:
         """Tell whether a pod is placed by us and not yet confirmed."""
         return uid in self._assumed
 
+    def assumes(self, placed: Pod) -> bool:
+        """Tell whether *placed*, which `assume` returned, still stands."""
+        return placed.uid in self._assumed and self._pods[placed.uid] is placed
+
     def assumed(self) -> Iterator[Pod]:
         """Yield every pod that is placed by us and not yet confirmed."""
         return (self._pods[uid] for uid in self._assumed)

@@ -16,27 +16,17 @@ for six minutes, which also ends it (as in client-go ``tools/events``). What mak
 
 import asyncio
 import random
-import re
 import time
-import uuid
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from enum import Enum, StrEnum
 from typing import Final, Protocol
 
-import msgspec
-
 from scheduler.errors import ApiError, Conflict, NotFound, Throttled, Unauthorized, Unreachable
-from scheduler.kube.events import Event, EventType, Reference, clip, truncate_note
+from scheduler.kube.event_series import Series
+from scheduler.kube.events import Event, truncate_note
 from scheduler.kube.requests import STRATEGIC_MERGE_PATCH, Requests
-from scheduler.model.meta import Struct
-
-INSTANCE_BYTES_MAXIMUM: Final = 128
-_NAME_MAXIMUM: Final = 253
-_LABEL: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
-_DNS_SUBDOMAIN: Final = re.compile(rf"{_LABEL}(\.{_LABEL})*")
 
 
 class DropReason(StrEnum):
@@ -116,8 +106,8 @@ class EventRecorder:
         self._limiter = limiter
         self._pacing = pacing
         self._observer = observer
-        self._queue: asyncio.Queue[_Series] = asyncio.Queue(pacing.queued_maximum)
-        self._series: OrderedDict[tuple[object, ...], _Series] = OrderedDict()
+        self._queue: asyncio.Queue[Series] = asyncio.Queue(pacing.queued_maximum)
+        self._series: OrderedDict[tuple[object, ...], Series] = OrderedDict()
         self._closed = asyncio.Event()
         self._closing = False
         self._last_nanoseconds = 0
@@ -170,7 +160,7 @@ class EventRecorder:
                 del self._series[key]
 
     def _begin(self, event: Event, now: int) -> None:
-        series = _Series(event, self._host, now)
+        series = Series(event, self._host, now)
         if not self._enqueue(series):
             self._note_refused()
         elif event.repeats:
@@ -178,7 +168,7 @@ class EventRecorder:
             if len(self._series) > self._pacing.series_maximum:
                 self._forget_oldest()
 
-    def _repeat(self, series: "_Series", event: Event, now: int) -> None:
+    def _repeat(self, series: Series, event: Event, now: int) -> None:
         series.repeat(now)
         self._series.move_to_end(event.key)
         if series.count == 2:
@@ -190,13 +180,13 @@ class EventRecorder:
         if series.behind and not self._enqueue(series):
             self._note_refused()
 
-    def _forget_unwritten(self, series: "_Series") -> None:
+    def _forget_unwritten(self, series: Series) -> None:
         """Let the next repeat of what never got through begin anew."""
         key = series.event.key
         if not series.written and self._series.get(key) is series:
             del self._series[key]
 
-    def _enqueue(self, series: "_Series") -> bool:
+    def _enqueue(self, series: Series) -> bool:
         """Put *series* in line, once; tell whether it is there."""
         if not series.queued and not self._closing and not self._queue.full():
             self._queue.put_nowait(series)
@@ -234,7 +224,7 @@ class EventRecorder:
                 series.queued = False
                 self._queue.task_done()
 
-    async def _bring_up_to_date(self, series: "_Series") -> None:
+    async def _bring_up_to_date(self, series: Series) -> None:
         """Write *series*; once more where its first repeat came while it was being created."""
         drop = await self._write(series)
         if drop is None and series.written == 1 and series.behind:
@@ -243,7 +233,7 @@ class EventRecorder:
             self._observer.dropped(drop)
             self._forget_unwritten(series)
 
-    async def _write(self, series: "_Series") -> DropReason | None:
+    async def _write(self, series: Series) -> DropReason | None:
         """Try until the server has taken it or it is plain that it will not."""
         for attempt in range(self._pacing.attempts_maximum):
             await self._limiter.acquire()
@@ -271,12 +261,12 @@ class EventRecorder:
             return error.retry_after_seconds
         return self._pacing.backoff_seconds(attempt)
 
-    def _note_written(self, series: "_Series", count: int) -> None:
+    def _note_written(self, series: Series, count: int) -> None:
         series.written = count
         series.written_nanoseconds = self._pacing.wall_nanoseconds()
         self._observer.delivered()
 
-    async def _send(self, series: "_Series") -> None:
+    async def _send(self, series: Series) -> None:
         path = f"/apis/events.k8s.io/v1/namespaces/{series.namespace}/events"
         if series.written:
             patch = series.patch_body()
@@ -305,122 +295,6 @@ def judge_failure(error: ApiError, *, creating: bool) -> Remedy | DropReason:
             return Remedy.CREATE  # events live for an hour, unless somebody deletes them
         case _:
             return DropReason.REFUSED  # malformed, not permitted, or the namespace is going
-
-
-class _Meta(Struct, frozen=True):
-    name: str
-    namespace: str
-
-
-class _Repeats(Struct, frozen=True):
-    count: int
-    last_observed_time: str
-
-
-class _EventObject(Struct, frozen=True, omit_defaults=True):
-    metadata: _Meta
-    event_time: str
-    reporting_controller: str
-    reporting_instance: str
-    action: str
-    reason: str
-    regarding: Reference
-    note: str
-    type: EventType
-    related: Reference | None = None
-    series: _Repeats | None = None
-
-
-class _RepeatsPatch(Struct, frozen=True):
-    series: _Repeats
-
-
-_encode = msgspec.json.Encoder().encode
-
-
-class _Series:
-    """One event object: how often it was told, and what the server knows of that.
-
-    *count* is how often it was told, *written* how often the server thinks so; 0 is not at all.
-    """
-
-    __slots__ = (
-        "began_nanoseconds",
-        "count",
-        "event",
-        "host",
-        "name",
-        "observed_nanoseconds",
-        "queued",
-        "written",
-        "written_nanoseconds",
-    )
-
-    def __init__(self, event: Event, host: str, now: int) -> None:
-        self.event = event
-        self.host = host
-        self.name = event_name(event.regarding.name, now)
-        self.began_nanoseconds = self.observed_nanoseconds = now
-        self.written_nanoseconds = 0
-        self.count = 1
-        self.written = 0
-        self.queued = False
-
-    @property
-    def namespace(self) -> str:
-        """Where the event lives."""
-        return self.event.regarding.namespace or "default"
-
-    @property
-    def behind(self) -> bool:
-        """Whether the server has yet to hear of a repeat."""
-        return self.written < self.count
-
-    def repeat(self, now: int) -> None:
-        """Count the same event again."""
-        self.count += 1
-        self.observed_nanoseconds = now
-
-    def create_body(self) -> bytes:
-        """Return the event as JSON, with its count where it was repeated already."""
-        event = self.event
-        return _encode(
-            _EventObject(
-                metadata=_Meta(name=self.name, namespace=self.namespace),
-                event_time=micro_time(self.began_nanoseconds),
-                reporting_controller=event.controller,
-                reporting_instance=clip(f"{event.controller}-{self.host}", INSTANCE_BYTES_MAXIMUM),
-                action=event.action,
-                reason=event.reason,
-                regarding=event.regarding,
-                note=event.note,
-                type=event.type,
-                related=event.related,
-                series=self._repeats() if self.count > 1 else None,
-            )
-        )
-
-    def patch_body(self) -> bytes:
-        """Return the count as a patch."""
-        return _encode(_RepeatsPatch(series=self._repeats()))
-
-    def _repeats(self) -> _Repeats:
-        seen = micro_time(self.observed_nanoseconds)
-        return _Repeats(count=self.count, last_observed_time=seen)
-
-
-def event_name(regarding: str, nanoseconds: int) -> str:
-    """Return the name of an event about *regarding*; a UUID where the usual one is not allowed."""
-    name = f"{regarding}.{nanoseconds:x}"
-    allowed = len(name) <= _NAME_MAXIMUM and _DNS_SUBDOMAIN.fullmatch(name)
-    return name if allowed else str(uuid.uuid4())
-
-
-def micro_time(nanoseconds: int) -> str:
-    """Return Unix *nanoseconds* as RFC 3339 with microseconds, as Kubernetes' MicroTime."""
-    seconds, rest = divmod(nanoseconds, 1_000_000_000)
-    whole = datetime.fromtimestamp(seconds, UTC)
-    return f"{whole:%Y-%m-%dT%H:%M:%S}.{rest // 1000:06d}Z"
 
 
 def _seconds(nanoseconds: int) -> float:

@@ -112,6 +112,8 @@ class BindingCycle:
         """React to an assumed pod whose deletion has begun: its place is free again."""
         if self.held.reject(pod.uid, "removed"):
             return
+        if (placement := self._unposted.get(pod.uid)) is not None:
+            placement.called_off = "pod does not exist any more"
         self.held.give_up(pod.uid, "pod does not exist any more")
         placed = self._cache.forget(pod.uid)
         if placed is not None:
@@ -207,7 +209,9 @@ class BindingCycle:
                     failed = self._plugins.no_longer_fits(placement)
             return Failed.error(placement.called_off) if placement.called_off else failed
         finally:
-            del self._unposted[placement.pod.uid]
+            # A server that went back in time may have shown the pod anew, and it set out again.
+            if self._unposted.get(placement.pod.uid) is placement:
+                del self._unposted[placement.pod.uid]
 
     async def _post(self, placement: Placement) -> BindOutcome:
         with self._telemetry.extension_point("Bind", placement.profile) as ends:
@@ -245,7 +249,7 @@ class BindingCycle:
         return ""
 
     def _is_on_its_way(self, placement: Placement) -> bool:
-        return not placement.called_off and self._cache.is_assumed(placement.pod.uid)
+        return not placement.called_off and self._cache.assumes(placement.pod)
 
     # In the loop again, through the inbox.
 
@@ -268,7 +272,10 @@ class BindingCycle:
     def _undo(self, placement: Placement, failed: Failed) -> None:
         """Take the placement back and hand the pod to the failure handler."""
         self._plugins.unreserve(placement)
-        placed = self._cache.forget(placement.pod.uid)
+        uid = placement.pod.uid
+        if self._cache.is_assumed(uid) and not self._cache.assumes(placement.pod):
+            return  # the pod is on its way once more, and that is the newer story
+        placed = self._cache.forget(uid)
         if failed.rejected_by:
             # The pod itself must not be woken by the room that its own failure leaves.
             self._failures.handle(placement.queued, failed, placement.started)

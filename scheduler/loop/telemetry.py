@@ -34,6 +34,7 @@ from scheduler.observe import event_names, families
 from scheduler.observe.cycle_observer import CycleObserver
 from scheduler.observe.logs import get_logger
 from scheduler.observe.metrics import Metrics
+from scheduler.observe.news import News
 from scheduler.observe.stories import Stories, render
 from scheduler.queue.queued_pod import QueuedPod
 
@@ -46,7 +47,6 @@ _RESULTS: Final[Mapping[str, str]] = {"Unschedulable": "unschedulable", "Schedul
 _HAPPENED: Final[Mapping[type[Fact], str]] = {Added: "Add", Updated: "Update", Deleted: "Delete"}
 
 _STALL_SECONDS: Final = 1.0
-_REPEAT_SECONDS: Final = 60.0
 _EXAMPLES: Final = 5
 
 
@@ -55,23 +55,6 @@ class Recorder:
 
     def record(self, event: Event) -> None:
         """Take *event* for delivery."""
-
-
-class News:
-    """Tells news from repetitions: what goes on failing alike is worth a line a minute."""
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._told: dict[str, tuple[str, float]] = {}
-
-    def is_new(self, subject: str, text: str) -> bool:
-        """Tell whether *text* was not told of *subject* last, within a minute."""
-        now = self._clock()
-        last, told_at = self._told.get(subject, ("", 0.0))
-        if text == last and now < told_at + _REPEAT_SECONDS:
-            return False
-        self._told[subject] = text, now
-        return True
 
 
 class Telemetry(BindObserver, EventObserver, LeaseObserver):

@@ -337,6 +337,28 @@ async def test_what_pre_bind_changed_is_changed_back_when_the_pod_is_not_bound(f
 
 
 @in_virtual_time
+async def test_a_pod_that_is_gone_and_there_again_sets_out_again():
+    """As after a list from a server that went back in time, while a request of the first is out."""
+    async with Harness(Clerk(effects=[PATCH])) as cluster:
+        with_claim(cluster)
+        cluster.api.plan("PATCH", "/data$", Delay(2), Delay(3))
+        cluster.create(make_node("a"), pod := make_pod())
+        await cluster.settle(0.5)
+        cluster.api.remove(pod_path(pod))
+        await cluster.settle(0.5)
+        cluster.create(pod)
+        await cluster.settle(1.5)
+        assert cluster.node_of(pod) == ""
+        assert cluster.core.cache.is_assumed(pod.uid)
+        cluster.check_invariants()
+        await cluster.settle(5)
+
+        assert cluster.node_of(pod) == "a"
+        assert len(cluster.api.asked("POST", BINDING)) == 1
+        assert cluster.api.documents[CLAIM]["spec"] == {"node": "a"}
+
+
+@in_virtual_time
 async def test_a_patch_whose_answer_is_lost_is_changed_back():
     """It may have taken effect; one that was refused has not."""
     for fault, requests in ((Lose(executed=True), 2), (Refuse(Forbidden("no", status=403)), 1)):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scheduler.loop.telemetry import News
+from scheduler.observe.news import News
 
 
 def test_repetition_is_no_news_for_a_minute():

@@ -1,0 +1,134 @@
+"""One event object: what is written of an event, and of how often it was repeated.
+
+A *series* is an event that carries a count; the first time it is written without one.
+"""
+
+import re
+import uuid
+from datetime import UTC, datetime
+from typing import Final
+
+import msgspec
+
+from scheduler.kube.events import Event, EventType, Reference, clip
+from scheduler.model.meta import Struct
+
+INSTANCE_BYTES_MAXIMUM: Final = 128
+_NAME_MAXIMUM: Final = 253
+_LABEL: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_DNS_SUBDOMAIN: Final = re.compile(rf"{_LABEL}(\.{_LABEL})*")
+
+_encode: Final = msgspec.json.Encoder().encode
+
+
+class _Meta(Struct, frozen=True):
+    name: str
+    namespace: str
+
+
+class _Repeats(Struct, frozen=True):
+    count: int
+    last_observed_time: str
+
+
+class _EventObject(Struct, frozen=True, omit_defaults=True):
+    metadata: _Meta
+    event_time: str
+    reporting_controller: str
+    reporting_instance: str
+    action: str
+    reason: str
+    regarding: Reference
+    note: str
+    type: EventType
+    related: Reference | None = None
+    series: _Repeats | None = None
+
+
+class _RepeatsPatch(Struct, frozen=True):
+    series: _Repeats
+
+
+class Series:
+    """One event object: how often it was told, and what the server knows of that.
+
+    *count* is how often it was told, *written* how often the server thinks so; 0 is not at all.
+    """
+
+    __slots__ = (
+        "began_nanoseconds",
+        "count",
+        "event",
+        "host",
+        "name",
+        "observed_nanoseconds",
+        "queued",
+        "written",
+        "written_nanoseconds",
+    )
+
+    def __init__(self, event: Event, host: str, now: int) -> None:
+        self.event = event
+        self.host = host
+        self.name = event_name(event.regarding.name, now)
+        self.began_nanoseconds = self.observed_nanoseconds = now
+        self.written_nanoseconds = 0
+        self.count = 1
+        self.written = 0
+        self.queued = False
+
+    @property
+    def namespace(self) -> str:
+        """Where the event lives."""
+        return self.event.regarding.namespace or "default"
+
+    @property
+    def behind(self) -> bool:
+        """Whether the server has yet to hear of a repeat."""
+        return self.written < self.count
+
+    def repeat(self, now: int) -> None:
+        """Count the same event again."""
+        self.count += 1
+        self.observed_nanoseconds = now
+
+    def create_body(self) -> bytes:
+        """Return the event as JSON, with its count where it was repeated already."""
+        event = self.event
+        return _encode(
+            _EventObject(
+                metadata=_Meta(name=self.name, namespace=self.namespace),
+                event_time=micro_time(self.began_nanoseconds),
+                reporting_controller=event.controller,
+                reporting_instance=clip(f"{event.controller}-{self.host}", INSTANCE_BYTES_MAXIMUM),
+                action=event.action,
+                reason=event.reason,
+                regarding=event.regarding,
+                note=event.note,
+                type=event.type,
+                related=event.related,
+                series=self._repeats() if self.count > 1 else None,
+            )
+        )
+
+    def patch_body(self) -> bytes:
+        """Return the count as a patch."""
+        return _encode(_RepeatsPatch(series=self._repeats()))
+
+    def _repeats(self) -> _Repeats:
+        seen = micro_time(self.observed_nanoseconds)
+        return _Repeats(count=self.count, last_observed_time=seen)
+
+
+def event_name(regarding: str, nanoseconds: int) -> str:
+    """Return the name of an event about *regarding*; a UUID where the usual one is not allowed."""
+    name = f"{regarding}.{nanoseconds:x}"
+    allowed = len(name) <= _NAME_MAXIMUM and _DNS_SUBDOMAIN.fullmatch(name)
+    return name if allowed else str(uuid.uuid4())
+
+
+def micro_time(nanoseconds: int) -> str:
+    """Return Unix *nanoseconds* as RFC 3339 with microseconds, as Kubernetes' MicroTime."""
+    seconds, rest = divmod(nanoseconds, 1_000_000_000)
+    whole = datetime.fromtimestamp(seconds, UTC)
+    return f"{whole:%Y-%m-%dT%H:%M:%S}.{rest // 1000:06d}Z"
