@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from hack.fidelity.configs import make_config
 from hack.fidelity.disks import DRIVER_ZONES
@@ -34,8 +34,25 @@ from hack.fidelity.words import (
     without_empty,
 )
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 PODS_IN_QUESTION: Final = 20
 _COVETED_PORT: Final = 9000
+
+
+@dataclass(frozen=True)
+class _Sizes:
+    """How many nodes and running pods a cluster has, with weights."""
+
+    nodes: Mapping[int, float]
+    pods: Mapping[int, float]
+
+
+_SMALL: Final = _Sizes({1: 0.5, 3: 2, 6: 4, 12: 2}, {0: 1, 8: 3, 20: 4, 45: 2})
+# Where columns are dense, and upstream would look at a sample.
+_LARGE: Final = _Sizes({120: 1, 250: 1}, {300: 1, 900: 1})
+_LARGE_SHARE: Final = 0.02
 
 
 @dataclass
@@ -64,14 +81,15 @@ def make_question(seed: int, number: int, pods: int = PODS_IN_QUESTION) -> Quest
     """Make question *number* of *seed*: always the same."""
     origin = f"{seed}:{number}"
     dice = Dice(origin)
-    nodes = make_nodes(dice)
+    sizes = _LARGE if Dice(f"size of {origin}").chance(_LARGE_SHARE) else _SMALL
+    nodes = make_nodes(dice, sizes.nodes)
     names = [node["metadata"]["name"] for node in nodes]
     owners, storage = _owners(dice), make_storage(dice, nodes)
     objects = [*_namespaces(dice), *make_services(dice), *_budgets(dice), *owners]
     objects += [*storage.objects, *nodes]
     leaving = dice.one((0.0, 0.25))
     ports: set[tuple[str, int]] = set()
-    for index in range(dice.weighted({0: 1, 8: 3, 20: 4, 45: 2})):
+    for index in range(dice.weighted(sizes.pods)):
         node = dice.one(names) if dice.chance(0.97) else "gone-node"
         pod = running_pod(dice, f"running-{index}", node, owners, leaving=leaving)
         _share_no_port(pod, ports)
@@ -159,14 +177,14 @@ def _default_constraints(config: Json) -> list[Json]:
     ]
 
 
-def make_nodes(dice: Dice) -> list[Json]:
-    """Make the nodes of a cluster, in up to four zones."""
+def make_nodes(dice: Dice, sizes: Mapping[int, float] = _SMALL.nodes) -> list[Json]:
+    """Make the nodes of a cluster, in up to four zones; how many is one of *sizes*."""
     zones = dice.some("abcd", 1, 4)
     tidy = dice.chance(0.6)
     full = dice.chance(0.1)
     return [
         _node(dice, f"node-{index}", zones, tidy=tidy, full=full)
-        for index in range(dice.weighted({1: 0.5, 3: 2, 6: 4, 12: 2}))
+        for index in range(dice.weighted(sizes))
     ]
 
 

@@ -62,7 +62,9 @@ def started(dice: Dice, pod: Json, number: int) -> Json:
 
     Who started when decides who is evicted, and upstream takes equal times in any order.
     """
-    pod["status"]["startTime"] = f"2026-01-01T00:{dice.number(0, 59):02}:{number:02}Z"
+    pod["status"]["startTime"] = (
+        f"2026-01-01T{dice.number(0, 23):02}:{number // 60:02}:{number % 60:02}Z"
+    )
     return pod
 
 

@@ -6,7 +6,7 @@ import random
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 Json = dict[str, Any]
 T = TypeVar("T")
@@ -73,7 +73,7 @@ class Dice:
     def number(self, least: int, most: int) -> int:
         return self._random.randint(least, most)
 
-    def weighted(self, choices: dict[T, float]) -> T:
+    def weighted(self, choices: Mapping[T, float]) -> T:
         return self._random.choices(list(choices), list(choices.values()))[0]
 
     def labels(self) -> dict[str, str]:

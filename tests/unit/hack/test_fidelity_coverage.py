@@ -24,7 +24,7 @@ from scheduler.kube.watched import WATCHED
 from scheduler.model.fact import Resource
 
 ROOM = Path(plugins.__file__).parent
-CLUSTERS = 25
+CLUSTERS = 30
 """So many are enough for everything to occur once."""
 
 
