@@ -38,6 +38,15 @@ class ApiError(RuntimeError):
         super().__init__(f"{status}: {message}")
         self.status = status
 
+    @classmethod
+    def of(cls, status: int, message: str) -> ApiError:
+        """Return the error that *status* means."""
+        return (NotFoundError if status == 404 else cls)(status, message)
+
+
+class NotFoundError(ApiError):
+    """There is no such object, or no such resource."""
+
 
 def request(
     access: Access,
@@ -53,7 +62,7 @@ def request(
         access, method, path, body, content_type=content_type, timeout_seconds=timeout_seconds
     )
     if status >= 300:
-        raise ApiError(status, text)
+        raise ApiError.of(status, text)
     answer: Json = json.loads(text)
     return answer
 
@@ -129,7 +138,7 @@ class AsyncApi:
         async with self._session.request(method, path, data=data, headers=headers) as response:
             text = await response.text()
         if response.status >= 300:
-            raise ApiError(response.status, text)
+            raise ApiError.of(response.status, text)
         answer: Json = json.loads(text)
         return answer
 
@@ -144,7 +153,7 @@ class AsyncApi:
         url = f"{path}?{urlencode({**query, 'watch': '1'})}"
         async with self._session.get(url) as response:
             if response.status >= 300:
-                raise ApiError(response.status, await response.text())
+                raise ApiError.of(response.status, await response.text())
             async for line in response.content:
                 yield line
 

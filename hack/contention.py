@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from hack.admitting_kubelet import AdmittingKubelet
-from hack.api import MERGE_PATCH, ApiError, AsyncApi
+from hack.api import MERGE_PATCH, AsyncApi, NotFoundError
 from hack.control_plane import CONTROLLER_MANAGER, KUBE_SCHEDULER, ControlPlane
 from hack.nodes import create_nodes, nodes
 
@@ -222,11 +222,8 @@ async def churn(api: AsyncApi, watcher: Watcher, dice: random.Random) -> None:
 
 async def delete(api: AsyncApi, name: str) -> None:
     """Delete a pod at once; it may be gone already."""
-    try:
+    with contextlib.suppress(NotFoundError):
         await api.request("DELETE", f"{_PODS}/{name}", {"gracePeriodSeconds": 0})
-    except ApiError as error:
-        if error.status != 404:
-            raise
 
 
 async def be_important(api: AsyncApi) -> None:

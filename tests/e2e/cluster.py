@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from hack import waiting
-from hack.api import ApiError, request
+from hack.api import NotFoundError, request
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -36,7 +36,6 @@ ZONES: Final = ("west", "west", "east")
 """The zones of the workers: of different sizes, so that spreading over them shows."""
 
 _DEADLINE_SECONDS: Final = 60.0
-_NOT_FOUND: Final = 404
 # They come and go by themselves, whatever is installed.
 _RESTLESS: Final = {"events", "endpoints", "endpointslices", "leasecandidates", "componentstatuses"}
 
@@ -96,9 +95,7 @@ def exists(cluster: Cluster, path: str) -> bool:
     """Tell whether there is an object at *path*."""
     try:
         ask(cluster, "GET", path)
-    except ApiError as error:
-        if error.status != 404:
-            raise
+    except NotFoundError:
         return False
     return True
 
@@ -161,7 +158,5 @@ def _there(cluster: Cluster, path: str, field: str) -> list[Any]:
     """Return what is listed at *path*: nothing, where its resource went while we were asking."""
     try:
         return list(ask(cluster, "GET", path)[field])
-    except ApiError as error:
-        if error.status != _NOT_FOUND:
-            raise
+    except NotFoundError:
         return []

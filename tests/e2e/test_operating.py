@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hack.api import MERGE_PATCH, ApiError
+from hack.api import MERGE_PATCH, NotFoundError
 from hack.manifests import objects, template
 from tests.e2e.cluster import (
     NAMESPACE,
@@ -92,7 +92,7 @@ def test_deleted_lease_is_made_anew(cluster, team):
     def anew():
         try:
             found = ask(cluster, "GET", LEASE)
-        except RuntimeError:
+        except NotFoundError:
             return False
         return found["metadata"]["uid"] != old["details"]["uid"]
 
@@ -169,9 +169,7 @@ def _posted(cluster, body):
     """Create the object; a new resource is not served at once."""
     try:
         ask(cluster, "POST", FOLLOWED.rpartition("/")[0], body)
-    except ApiError as error:
-        if error.status != 404:
-            raise
+    except NotFoundError:
         return False
     return True
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from hack.api import ApiError
+from hack.api import NotFoundError
 from tests.integration.world import until
 
 if TYPE_CHECKING:
@@ -29,8 +29,8 @@ def gone(world: World, name: str) -> bool:
     """Tell whether a pod is gone altogether."""
     try:
         world.read(name)
-    except ApiError as error:
-        return error.status == 404
+    except NotFoundError:
+        return True
     return False
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from hack.admitting_kubelet import AdmittingKubelet
-from hack.api import ApiError
+from hack.api import NotFoundError
 from hack.binaries import KUBERNETES
 from hack.control_plane import ControlPlane
 from hack.kubeconfig import read_kubeconfig
@@ -278,6 +278,6 @@ def test_kubelet_runs_as_a_process(control_plane, namespace):
 def _is_gone(plane, path):
     try:
         plane.request("GET", path)
-    except ApiError as error:
-        return error.status == 404
+    except NotFoundError:
+        return True
     return False

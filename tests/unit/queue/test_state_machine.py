@@ -33,7 +33,7 @@ from scheduler.queue.hints import rules_for
 from scheduler.queue.place import Place
 from scheduler.queue.scheduling_queue import QueueSettings, SchedulingQueue
 from scheduler.testing import make_node, make_pod
-from tests.unit.queue.queues import FIT, Rejector
+from tests.unit.queue.queues import FIT, CountingObserver, Rejector
 
 PLUGINS = ("Fit", "Taints", "Gang", "Deaf")
 CHANGES = (
@@ -84,23 +84,15 @@ def make_rules(*gates):
     }
 
 
-class Counting:
-    """Sums what the gauge of unschedulable pods would show."""
-
-    def __init__(self):
-        self.unschedulable = Counter()
+class StrictObserver(CountingObserver):
+    """Counts what it hears, and believes neither unknown places nor hints that raise."""
 
     def incoming(self, queue, event):
         assert queue in {"active", "backoff", "unschedulable"}
-
-    def unschedulable_delta(self, plugin, profile, delta):
-        self.unschedulable[plugin] += delta
-
-    def pre_enqueue(self, profile, ask):
-        return ask()
+        super().incoming(queue, event)
 
     def hint(self, plugin, event, ask):
-        result = ask()
+        result = super().hint(plugin, event, ask)
         assert result != "Error"
         return result
 
@@ -115,7 +107,7 @@ class QueueConversation(RuleBasedStateMachine):
     def begin(self):
         self.now = 0.0
         self.names = 0
-        self.observer = Counting()
+        self.observer = StrictObserver()
         self.gates = ("one",)
         self.queue = SchedulingQueue(
             make_rules(*self.gates), lambda pod: -pod.priority, QueueSettings(), self.observer
