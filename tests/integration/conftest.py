@@ -20,9 +20,11 @@ from tests.integration.proxy import Proxy
 from tests.integration.ranks import CLASSES, PRIORITIES
 from tests.integration.storage import Storage
 from tests.integration.world import (
+    RESOURCE,
     Scheduler,
     World,
     configuration,
+    install_resource,
     profile,
     running,
     scheduler_process,
@@ -141,6 +143,15 @@ def scheduler(control_plane: ControlPlane) -> Iterator[Scheduler]:
         assert not started.lines("watch.refused")
         assert not started.lines("pod_status.failed")
         assert started.metric("rest_client_requests_total", code="403") == 0
+
+
+@pytest.fixture(scope="module")
+def resource(control_plane: ControlPlane) -> Iterator[None]:
+    """The resource of configurations that are told by an object, as the chart installs it."""
+    install_resource(control_plane)
+    yield
+    # Awaited, since the next module may install it again.
+    control_plane.kubectl("delete", RESOURCE)
 
 
 @pytest.fixture

@@ -10,7 +10,16 @@ import yaml
 from hack.api import MERGE_PATCH, ApiError
 from hack.control_plane import ControlPlane
 from hack.manifests import objects, template
-from tests.integration.world import World, configuration, profile, scheduler_process, until
+from tests.integration.world import (
+    RESOURCE,
+    SHORT_LEASE,
+    World,
+    configuration,
+    install_resource,
+    profile,
+    scheduler_process,
+    until,
+)
 
 pytestmark = pytest.mark.integration
 
@@ -90,19 +99,6 @@ class Configured:
             assert not started.lines("configuration_watch.failed"), started.log
             if started.process.running:
                 assert started.metric("rest_client_requests_total", code="403") == 0
-
-
-@pytest.fixture(scope="module")
-def resource(control_plane):
-    """The custom resource, as the chart installs it."""
-    rendered = objects(template("--no-hooks", "--set", "configResource.name=main"))
-    crd = only(rendered, "CustomResourceDefinition")
-    name = f"crd/{crd['metadata']['name']}"
-    control_plane.kubectl("apply", "-f", "-", stdin=yaml.safe_dump(crd))
-    control_plane.kubectl("wait", "--for=condition=Established", name)
-    yield
-    # Awaited, since the next test may install it again.
-    control_plane.kubectl("delete", name)
 
 
 @pytest.fixture
@@ -303,13 +299,8 @@ def written_by(scheduler):
 
 
 def test_the_leader_alone_writes_and_its_successor_goes_on(configured):
-    election = {
-        "leaseDuration": "3s",
-        "renewDeadline": "2s",
-        "retryPeriod": "500ms",
-        "resourceName": configured.name,
-        "resourceNamespace": configured.name,
-    }
+    own = {"resourceName": configured.name, "resourceNamespace": configured.name}
+    election = {**SHORT_LEASE, **own}
     first = configured.create()
     with configured.scheduler(**election) as leader:
         leader.expect_line("lease.acquired")
@@ -333,8 +324,6 @@ def test_neither_a_restarted_api_server_nor_a_resource_that_was_away_ends_the_wa
     """On a control plane of its own, since others need theirs."""
     with ControlPlane() as plane:
         name = "main"
-        rendered = objects(template("--no-hooks", "--set", f"configResource.name={name}"))
-        crd = yaml.safe_dump(only(rendered, "CustomResourceDefinition"))
         plane.create_namespace(name)
         configured = Configured(plane, name, plane.admin_kubeconfig)
         # The resource comes later than the scheduler.
@@ -342,7 +331,7 @@ def test_neither_a_restarted_api_server_nor_a_resource_that_was_away_ends_the_wa
         flags = ["--config-resource", name]
         with scheduler_process(plane, *flags, config=document, ready=False) as started:
             until(lambda: "configuration" in answer(started, "/readyz?verbose")[1])
-            install(plane, crd)
+            install_resource(plane)
             configured.expect(configured.create(), "True", "True", "Applied")
             started.wait_until_ready()
 
@@ -351,7 +340,7 @@ def test_neither_a_restarted_api_server_nor_a_resource_that_was_away_ends_the_wa
             configured.expect(second, "False", "False", "Invalid")
 
             # Its end takes the object with it, and is no end of scheduling.
-            plane.kubectl("delete", "crd/schedulerconfigurations.py-scheduler.dev")
+            plane.kubectl("delete", RESOURCE)
             started.expect_line("configuration.deleted")
             World(plane, name, started).nodes("a")
             pod = World(plane, name, started).pod(scheduler=name)
@@ -359,17 +348,6 @@ def test_neither_a_restarted_api_server_nor_a_resource_that_was_away_ends_the_wa
             # The API server ends the watch a second after the resource, and knows it no more.
             failed = started.expect_line("configuration_watch.failed")
             assert "404" in failed["error"]
-            install(plane, crd)
+            install_resource(plane)
             configured.expect(configured.create(profile("other")), "True", "True", "Applied")
             assert started.stop() == 0
-
-
-def only(found, kind):
-    (each,) = [each for each in found if each["kind"] == kind]
-    return each
-
-
-def install(plane, crd):
-    plane.kubectl("apply", "-f", "-", stdin=crd)
-    established = "crd/schedulerconfigurations.py-scheduler.dev"
-    plane.kubectl("wait", "--for=condition=Established", established)

@@ -15,18 +15,24 @@ import ssl
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import pytest
-import yaml
 
 from hack.api import ApiError, request, request_text
 from hack.control_plane import ControlPlane
 from hack.kubeconfig import Access, read_kubeconfig
-from hack.manifests import objects, template
 from hack.ports import LOOPBACK
 from scheduler.checkup import Mark, check, rules
 from scheduler.config.run_settings import RunSettings
 from scheduler.kube.permissions import lease_permissions, resource_permissions, review_permissions
 from tests.integration.proxy import Proxy, Rule
-from tests.integration.world import OURS, World, configuration, profile, scheduler_process, until
+from tests.integration.world import (
+    OURS,
+    SHORT_LEASE,
+    World,
+    configuration,
+    profile,
+    scheduler_process,
+    until,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
@@ -39,13 +45,6 @@ NAME = "granted"
 FOLLOWED = "permissions"
 SYSTEM = "kube-system"
 ZONE = "topology.kubernetes.io/zone"
-SHORT_LEASE = {
-    "leaderElect": True,
-    "leaseDuration": "3s",
-    "renewDeadline": "2s",
-    "retryPeriod": "500ms",
-    "resourceNamespace": SYSTEM,
-}
 _RBAC = "/apis/rbac.authorization.k8s.io/v1"
 _REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 _FOLLOWED = "/apis/py-scheduler.dev/v1alpha1/schedulerconfigurations"
@@ -176,13 +175,8 @@ def complete(control_plane) -> Iterator[Account]:
 
 
 @pytest.fixture(scope="module")
-def followed(control_plane) -> Iterator[str]:
-    """An object that tells the configuration, and the resource that it is one of; its path."""
-    rendered = objects(template("--set", f"configResource.name={FOLLOWED}"))
-    (crd,) = [each for each in rendered if each["kind"] == "CustomResourceDefinition"]
-    name = f"crd/{crd['metadata']['name']}"
-    control_plane.kubectl("apply", "-f", "-", stdin=yaml.safe_dump(crd))
-    control_plane.kubectl("wait", "--for=condition=Established", name)
+def followed(control_plane, resource) -> str:
+    """The path of an object that tells the configuration; it goes with its resource."""
     live = ("apiVersion", "kind", "profiles")
     document = {
         key: value
@@ -196,9 +190,7 @@ def followed(control_plane) -> Iterator[str]:
         "spec": {"configuration": document},
     }
     control_plane.request("POST", _FOLLOWED, body)
-    yield f"{_FOLLOWED}/{FOLLOWED}"
-    # Awaited, since another test may install it again.
-    control_plane.kubectl("delete", name)
+    return f"{_FOLLOWED}/{FOLLOWED}"
 
 
 @pytest.mark.parametrize("gone", GRANTS, ids=str)

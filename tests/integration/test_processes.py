@@ -9,6 +9,7 @@ import pytest
 
 from tests.integration.proxy import Rule
 from tests.integration.world import (
+    SHORT_LEASE,
     Placements,
     configuration,
     profile,
@@ -17,14 +18,6 @@ from tests.integration.world import (
 )
 
 pytestmark = pytest.mark.integration
-
-SHORT_LEASE = {
-    "leaderElect": True,
-    "leaseDuration": "3s",
-    "renewDeadline": "2s",
-    "retryPeriod": "500ms",
-    "resourceNamespace": "kube-system",
-}
 
 
 def document(name, *, qps=40, **more):

@@ -22,9 +22,12 @@ from http.client import HTTPException
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+import yaml
+
 from hack import waiting
 from hack.api import MERGE_PATCH, STRATEGIC_PATCH, ApiError, request_text
 from hack.kubeconfig import Access
+from hack.manifests import objects, template
 from hack.nodes import node
 from hack.ports import LOOPBACK, PortClaims
 
@@ -38,6 +41,14 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[2]
 DEADLINE_SECONDS = 30.0
 OURS = "py-scheduler"
+SHORT_LEASE = {
+    "leaderElect": True,
+    "leaseDuration": "3s",
+    "renewDeadline": "2s",
+    "retryPeriod": "500ms",
+    "resourceNamespace": "kube-system",
+}
+RESOURCE = "crd/schedulerconfigurations.py-scheduler.dev"
 
 _POLL_SECONDS = 0.03
 _NODES = "/api/v1/nodes"
@@ -181,6 +192,14 @@ def scheduler_process(
         assert "Traceback" not in scheduler.log, scheduler.log
     finally:
         scheduler.stop()
+
+
+def install_resource(plane: ControlPlane) -> None:
+    """Install `RESOURCE` as the chart does, and wait until it is served."""
+    rendered = objects(template("--no-hooks", "--set", "configResource.name=main"))
+    (crd,) = [each for each in rendered if each["kind"] == "CustomResourceDefinition"]
+    plane.kubectl("apply", "-f", "-", stdin=yaml.safe_dump(crd))
+    plane.kubectl("wait", "--for=condition=Established", RESOURCE)
 
 
 def refused(count: int, reason: str) -> str:
