@@ -131,7 +131,7 @@ class Run:
             return
         live = Live(self._oracle.ask, self._tell, seed)
         live.run(pods)
-        print(f"live: {_listed(live.found)}; refused by {_listed(live.refused_by)}")
+        print(f"live: {_listed(live.found)}; nodes refused by {_listed(live.coverage.refused)}")
         self._pods += live.pods
         self._clusters += live.found["clusters"]
         self._too_rare += live.too_rare(self._least)
