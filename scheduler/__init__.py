@@ -22,7 +22,13 @@ all nodes at once. The names below are what it may import, with ``scheduler.test
 Nothing else is promised to stay. ``docs/plugins.md`` has the whole contract.
 """
 
-from scheduler.errors import MalformedObject, PluginError, SchedulerError, StaleView
+from scheduler.errors import (
+    ConfigurationError,
+    MalformedObject,
+    PluginError,
+    SchedulerError,
+    StaleView,
+)
 from scheduler.framework.cluster_event import (
     ANY,
     ASSIGNED_POD,
@@ -160,6 +166,7 @@ __all__ = [  # noqa: RUF022 - by purpose, so that a reader finds what goes toget
     "ReservePlugin",
     "ScorePlugin",
     # What can go wrong.
+    "ConfigurationError",
     "MalformedObject",
     "PluginError",
     "SchedulerError",

@@ -29,7 +29,6 @@ from scheduler.loop.control_loop import LoopSettings
 from scheduler.loop.drift import DriftCheck
 from scheduler.loop.gauges import read_gauges
 from scheduler.loop.leadership import Leadership
-from scheduler.loop.stall_timer import StallTimer
 from scheduler.loop.telemetry import Telemetry
 from scheduler.loop.watches import Watches
 from scheduler.model.fact import Resource
@@ -42,6 +41,7 @@ from scheduler.reload.config_file import ConfigFile
 from scheduler.reload.plan import Plan, Source, plan_of
 from scheduler.reload.reloader import Reloader, setup_of
 from scheduler.reload.report import Report
+from scheduler.stall_timer import StallTimer
 from scheduler.version import __version__
 
 log = get_logger()

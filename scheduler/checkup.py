@@ -14,11 +14,13 @@ from typing import Any, Final
 
 import msgspec
 
+from scheduler.config.configuration import SchedulerConfiguration
 from scheduler.config.run_settings import RunSettings
 from scheduler.errors import ApiError, NotFound
 from scheduler.framework.profile import Profile
 from scheduler.kube.client import ApiClient
 from scheduler.kube.credentials import load_credentials, own_namespace
+from scheduler.kube.extender_client import ExtenderClient
 from scheduler.kube.own_access import granted
 from scheduler.kube.permissions import (
     Permission,
@@ -64,8 +66,8 @@ def check(settings: RunSettings) -> list[Finding]:
     Raises:
         ConfigurationError: If the configuration or the credentials cannot be used.
     """
-    draft = settings.draft()
-    configuration, profiles = build_profiles(draft, replace_default_scheduler=True)
+    configuration, profiles = _built(settings)
+    ExtenderClient(configuration.extenders)  # says what is wrong with their certificates
     needed = _everywhere(settings, profiles.values())
     election = configuration.leader_election
     if election.leader_elect:
@@ -80,8 +82,14 @@ def rules(settings: RunSettings) -> tuple[Permission, ...]:
     Raises:
         ConfigurationError: If the configuration cannot be used.
     """
-    _, profiles = build_profiles(settings.draft(), replace_default_scheduler=True)
+    _, profiles = _built(settings)
     return _everywhere(settings, profiles.values())
+
+
+def _built(settings: RunSettings) -> tuple[SchedulerConfiguration, dict[str, Profile]]:
+    return build_profiles(
+        settings.draft(), replace_default_scheduler=settings.replace_default_scheduler
+    )
 
 
 def _everywhere(settings: RunSettings, profiles: Collection[Profile]) -> tuple[Permission, ...]:

@@ -13,9 +13,10 @@ from typing import Any, Final
 
 from scheduler.config.configuration import Draft, SchedulerConfiguration
 from scheduler.errors import ConfigurationError
-from scheduler.framework.plugin import needs_of
+from scheduler.framework.cluster_event import Requeue
+from scheduler.framework.plugin import Plugin, needs_of
 from scheduler.framework.profile import Profile
-from scheduler.framework.registry import Registry, points_of
+from scheduler.framework.registry import METHODS, Registry, points_of
 from scheduler.kube.watched import is_known
 from scheduler.plugins import IN_TREE
 
@@ -104,7 +105,7 @@ def _import(target: str, name: str = "") -> type:
             f"{who}: there is no module {problem.name}; "
             f"install it beside the scheduler, or put its folder into PYTHONPATH"
         ) from problem
-    except Exception as problem:
+    except (Exception, SystemExit) as problem:
         raise ConfigurationError(
             f"{who}: importing module {module} raised {_in_one_line(problem)}; "
             f'correct it until `python -c "import {module}"` is silent'
@@ -131,6 +132,25 @@ def _checked(found: object, who: str, module: str, attribute: str) -> type:
             else "give it filter, score or another method of scheduler.framework.plugin"
         )
         raise ConfigurationError(f"{who}: class {attribute} serves no extension point; {remedy}")
+    for method in ("bind", "post_bind"):
+        if hasattr(found, method):
+            raise ConfigurationError(
+                f"{who}: {method} would never be asked: the scheduler binds, or an extender does; "
+                f"do in pre_bind what has to be done before"
+            )
+    if hasattr(found, "reserve") and not hasattr(found, "unreserve"):
+        raise ConfigurationError(
+            f"{who}: class {attribute} has reserve and no unreserve; write one, even an empty one"
+        )
+    for method in METHODS:
+        if method == "pre_bind" and inspect.iscoroutinefunction(getattr(found, method, None)):
+            continue  # the one method that may act
+        if inspect.iscoroutinefunction(
+            answered := getattr(found, method, None)
+        ) or inspect.isasyncgenfunction(answered):
+            raise ConfigurationError(
+                f"{who}: {method} is async; plugins decide in plain functions: drop the word async"
+            )
     return found
 
 
@@ -150,9 +170,21 @@ def _check(profiles: Iterable[Profile]) -> None:
                 )
             else:
                 taken[name] = type(plugin)
-                problems += _unknown_needs(f"plugin {name} ({kind})", needs_of(plugin))
+                problems += _undeclared(f"plugin {name} ({kind})", plugin)
     if problems:
         raise ConfigurationError(*dict.fromkeys(problems))
+
+
+def _undeclared(who: str, plugin: Plugin) -> list[str]:
+    """Say what is wrong with what *plugin* says about itself."""
+    if isinstance(getattr(plugin, "needs", ()), str):
+        return [f"{who}: needs is one text; write a list of them"]
+    said = getattr(plugin, "requeue_on", None)
+    if said is not None and not (
+        isinstance(said, Collection) and all(isinstance(each, Requeue) for each in said)
+    ):
+        return [f"{who}: requeue_on holds something else than Requeue(ClusterEvent(...))"]
+    return _unknown_needs(who, needs_of(plugin))
 
 
 def _unknown_needs(who: str, needs: Iterable[str]) -> list[str]:

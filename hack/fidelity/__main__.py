@@ -1,6 +1,7 @@
 """Compare our plugins with kube-scheduler's, over clusters made from a seed.
 
-First with its plugins, linked into the oracle; then with the program itself on a real API server.
+First what becomes of configuration documents; then with its plugins, linked into the oracle; then
+with the program itself on a real API server.
 """
 
 from __future__ import annotations
@@ -17,9 +18,10 @@ from hack.binaries.toolchain import BuildError
 from hack.fidelity.clusters import PODS_IN_QUESTION, Question, make_question
 from hack.fidelity.compare import Difference, differences
 from hack.fidelity.coverage import Coverage
-from hack.fidelity.golden import record
+from hack.fidelity.golden import record, record_rulings
 from hack.fidelity.live import Live
 from hack.fidelity.ours import OurCluster, compared_plugins
+from hack.fidelity.rulings import difference, rule, rulings
 from hack.fidelity.shrink import Shrinker
 from hack.oracle import Oracle, OracleError
 
@@ -43,6 +45,7 @@ def main() -> int:
                 seed, _, number = options.case.partition(":")
                 run.compare_linked(int(seed), [int(number)])
             else:
+                run.compare_documents(options.seed, options.documents)
                 run.compare_linked(options.seed, range(math.ceil(options.pods / PODS_IN_QUESTION)))
                 run.compare_live(options.seed, options.live_pods)
     except (BuildError, OracleError) as error:
@@ -57,6 +60,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--live-pods", type=int, default=300, help="how many pods to post to a real API server"
     )
+    parser.add_argument(
+        "--documents", type=int, default=1500, help="how many configuration documents to judge"
+    )
     parser.add_argument("--seed", type=int, default=1, help="from which all clusters are made")
     parser.add_argument(
         "--coverage", type=int, default=30, help="how often everything has to occur; 0: never"
@@ -69,6 +75,10 @@ def _options() -> argparse.Namespace:
 def _record(oracle: Oracle, path: Path, seed: int) -> int:
     kept = record(path, seed, compared_plugins(), oracle.ask)
     print(f"{path}: {kept} clusters, {path.stat().st_size // 1024} KiB")
+    beside = path.parent / "configuration" / "rulings.jsonl"
+    beside.parent.mkdir(exist_ok=True)
+    kept = record_rulings(beside, seed, oracle.ask)
+    print(f"{beside}: {kept} documents, {beside.stat().st_size // 1024} KiB")
     return 0
 
 
@@ -90,6 +100,18 @@ class Run:
         self._pods = self._clusters = self._mismatches = 0
         self._too_rare: list[str] = []
 
+    def compare_documents(self, seed: int, number: int) -> None:
+        """Compare what becomes of configuration documents; a fifth of them are drawn by lot."""
+        if not number:
+            return
+        found = {"accepted": 0, "refused": 0}
+        for text, said in rulings(self._oracle.ask, seed, number - number // 5, number // 5):
+            found["accepted" if said["stage"] == "accepted" else "refused"] += 1
+            if differs := difference(said, rule(text)):
+                self._mismatches += 1
+                print(f"mismatch: document: {differs}\n  {text}")
+        print(f"documents: {found['accepted']} accepted and {found['refused']} refused by both")
+
     def compare_linked(self, seed: int, numbers: Sequence[int]) -> None:
         """Compare all pods of some questions with what the oracle says."""
         if not numbers:
@@ -109,7 +131,7 @@ class Run:
             return
         live = Live(self._oracle.ask, self._tell, seed)
         live.run(pods)
-        print(f"live: {_listed(live.found)}; refused by {_listed(live.refused_by)}")
+        print(f"live: {_listed(live.found)}; nodes refused by {_listed(live.coverage.refused)}")
         self._pods += live.pods
         self._clusters += live.found["clusters"]
         self._too_rare += live.too_rare(self._least)
@@ -153,8 +175,8 @@ class Run:
         for document in (*question.objects, question.config, *question.pods):
             print(f"  {json.dumps(document)}")
         live = [each for each in found if each.where.startswith("live")]
-        for difference in (*live, *self._differences(question)):
-            print(f"  {difference}")
+        for each in (*live, *self._differences(question)):
+            print(f"  {each}")
 
     def _differs(self, question: Question, places: Sequence[str]) -> bool:
         return [each.where for each in self._differences(question)] == places

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from hack.fidelity.configs import make_config
+from hack.fidelity.disks import DRIVER_ZONES
 from hack.fidelity.pods import nominated_pod, pending_pod, running_pod, started
 from hack.fidelity.selectors import label_selector
 from hack.fidelity.volumes import add_volumes, make_storage
 from hack.fidelity.words import (
     APPS,
     BATCH,
+    BETA_REGION,
+    BETA_ZONE,
+    BEYOND_INT64,
     DISRUPTED,
     FEATURES,
     FPGA,
@@ -30,8 +34,25 @@ from hack.fidelity.words import (
     without_empty,
 )
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 PODS_IN_QUESTION: Final = 20
 _COVETED_PORT: Final = 9000
+
+
+@dataclass(frozen=True)
+class _Sizes:
+    """How many nodes and running pods a cluster has, with weights."""
+
+    nodes: Mapping[int, float]
+    pods: Mapping[int, float]
+
+
+_SMALL: Final = _Sizes({1: 0.5, 3: 2, 6: 4, 12: 2}, {0: 1, 8: 3, 20: 4, 45: 2})
+# Where columns are dense, and upstream would look at a sample.
+_LARGE: Final = _Sizes({120: 1, 250: 1}, {300: 1, 900: 1})
+_LARGE_SHARE: Final = 0.02
 
 
 @dataclass
@@ -60,14 +81,15 @@ def make_question(seed: int, number: int, pods: int = PODS_IN_QUESTION) -> Quest
     """Make question *number* of *seed*: always the same."""
     origin = f"{seed}:{number}"
     dice = Dice(origin)
-    nodes = make_nodes(dice)
+    sizes = _LARGE if Dice(f"size of {origin}").chance(_LARGE_SHARE) else _SMALL
+    nodes = make_nodes(dice, sizes.nodes)
     names = [node["metadata"]["name"] for node in nodes]
     owners, storage = _owners(dice), make_storage(dice, nodes)
     objects = [*_namespaces(dice), *make_services(dice), *_budgets(dice), *owners]
     objects += [*storage.objects, *nodes]
     leaving = dice.one((0.0, 0.25))
     ports: set[tuple[str, int]] = set()
-    for index in range(dice.weighted({0: 1, 8: 3, 20: 4, 45: 2})):
+    for index in range(dice.weighted(sizes.pods)):
         node = dice.one(names) if dice.chance(0.97) else "gone-node"
         pod = running_pod(dice, f"running-{index}", node, owners, leaving=leaving)
         _share_no_port(pod, ports)
@@ -79,7 +101,7 @@ def make_question(seed: int, number: int, pods: int = PODS_IN_QUESTION) -> Quest
     pending = [pending_pod(dice, f"pending-{index}", names, owners) for index in range(pods)]
     placed = [each for each in objects if each["kind"] == "Pod"]
     for index, pod in enumerate((*placed, *pending)):
-        if storage.objects and dice.chance(0.5):
+        if storage.objects and dice.chance(0.6):
             objects += add_volumes(dice, storage, pod, placed=index < len(placed))
     _wait_for_one_that_leaves(dice, placed, pending)
     config = make_config(dice)
@@ -155,14 +177,14 @@ def _default_constraints(config: Json) -> list[Json]:
     ]
 
 
-def make_nodes(dice: Dice) -> list[Json]:
-    """Make the nodes of a cluster, in up to four zones."""
+def make_nodes(dice: Dice, sizes: Mapping[int, float] = _SMALL.nodes) -> list[Json]:
+    """Make the nodes of a cluster, in up to four zones; how many is one of *sizes*."""
     zones = dice.some("abcd", 1, 4)
     tidy = dice.chance(0.6)
     full = dice.chance(0.1)
     return [
         _node(dice, f"node-{index}", zones, tidy=tidy, full=full)
-        for index in range(dice.weighted({1: 0.5, 3: 2, 6: 4, 12: 2}))
+        for index in range(dice.weighted(sizes))
     ]
 
 
@@ -174,10 +196,11 @@ def _node(dice: Dice, name: str, zones: list[str], *, tidy: bool, full: bool) ->
                 del labels[key]
         if dice.chance(0.08):
             labels[ZONE] = ""
+    labels |= _provider_labels(dice, labels)
     if dice.chance(0.6):
         labels["disk"] = dice.one(("ssd", "hdd", "nvme"))
     if dice.chance(0.6):
-        labels["cores"] = dice.one(("4", "8", "064", "16", "many", "005", ""))
+        labels["cores"] = dice.one(("4", "8", "064", "16", "many", "005", "", BEYOND_INT64))
     if dice.chance(0.5):
         labels["rack"] = dice.one(("r1", "r2", ""))
     spec: Json = {}
@@ -197,9 +220,23 @@ def _node(dice: Dice, name: str, zones: list[str], *, tidy: bool, full: bool) ->
             "allocatable": _allocatable(dice, full=full),
             "images": _images(dice),
             "declaredFeatures": sorted(dice.some(FEATURES, 0, 2)),  # as kubelets do
+            "conditions": [
+                {"type": kind, "status": dice.one(("True", "False"))}
+                for kind in dice.some(("Ready", "DiskPressure", "NetworkUnavailable"), 0, 2)
+            ],
             "nodeInfo": {"kubeletVersion": "v1.36.3"},
         },
     }
+
+
+def _provider_labels(dice: Dice, labels: dict[str, str]) -> dict[str, str]:
+    """Tell the zone again, as drivers do under keys of their own, and as it was told before."""
+    made: dict[str, str] = {}
+    if ZONE in labels and dice.chance(0.5):
+        made |= dict.fromkeys(dice.some(DRIVER_ZONES, 1, len(DRIVER_ZONES)), labels[ZONE])
+    if dice.chance(0.15):
+        made |= {BETA_ZONE: dice.one("abcd"), BETA_REGION: dice.one(("r1", "r2"))}
+    return made
 
 
 def _allocatable(dice: Dice, *, full: bool) -> Json:
@@ -254,7 +291,13 @@ def make_services(dice: Dice) -> list[Json]:
             "spec": without_empty(
                 {
                     "selector": dice.one(
-                        (None, {}, {"app": dice.one(APPS)}, {"tier": dice.one(TIERS)})
+                        (
+                            None,
+                            {},
+                            {"app": dice.one(APPS)},
+                            {"tier": dice.one(TIERS)},
+                            {"app": dice.one(APPS), "tier": dice.one(TIERS)},
+                        )
                     )
                 }
             ),

@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 DIFFERENT_SCORES: Final = 3
-_NAMES: Final = re.compile(r"\d+|\b(?:default|team-[ab]|lonely)(?=/)")
+_NAMES: Final = re.compile(
+    r"""\d+|\b(?:default|team-[ab]|lonely)(?=/)|(?<=storageclass\.storage\.k8s\.io ")[a-z-]+"""
+)
+_WORDING: Final = re.compile(r"(?<=from inline to csi): .*|(?<=could not translate pv): .*")
 
 REASONS: Final[Mapping[str, tuple[str, ...]]] = {
     "SchedulingGates": (
@@ -54,6 +57,7 @@ REASONS: Final[Mapping[str, tuple[str, ...]]] = {
         "node(s) didn't satisfy existing pods anti-affinity rules",
     ),
     "VolumeRestrictions": (
+        'persistentvolumeclaim "" not found',
         'persistentvolumeclaim "no-such-claim" not found',
         "node(s) had no available disk",
         (
@@ -65,6 +69,10 @@ REASONS: Final[Mapping[str, tuple[str, ...]]] = {
         "node(s) exceed max volume count",
         'looking up PVC #/no-such-claim: persistentvolumeclaim "no-such-claim" not found',
         ('looking up PVC #/pending-#-scratch: persistentvolumeclaim "pending-#-scratch" not found'),
+        "PersistentVolumeClaim had no name",
+        "PVC #/pending-#-scratch was not created for pod #/pending-# (pod is not owner)",
+        "PVC #/running-#-scratch was not created for pod #/running-# (pod is not owner)",
+        "converting volume(disk) from inline to csi",
     ),
     "VolumeBinding": (
         'persistentvolumeclaim "no-such-claim" not found',
@@ -75,6 +83,9 @@ REASONS: Final[Mapping[str, tuple[str, ...]]] = {
             '"pending-#-scratch"'
         ),
         "PVC #/pending-#-scratch was not created for pod #/pending-# (pod is not owner)",
+        'persistentvolumeclaim "" not found',
+        'VolumeBindingMode not set for StorageClass "modeless"',
+        "could not translate pv",
         "pod has unbound immediate PersistentVolumeClaims",
         "node(s) didn't match PersistentVolume's node affinity",
         "node(s) didn't find available persistent volumes to bind",
@@ -89,11 +100,13 @@ REASONS: Final[Mapping[str, tuple[str, ...]]] = {
         'persistentvolumeclaim "no-such-claim" not found',
         "PersistentVolumeClaim had no pv name and storageClass name",
         'persistentvolume "volume-#" not found',
-        'storageclass.storage.k#s.io "unknown" not found',
+        'storageclass.storage.k#s.io "#" not found',
     ),
     "NodeDeclaredFeatures": ("node(s) didn't match Pod's required features",),
 }
-"""Every reason that a plugin can give, of the generator's names; # is a namespace or a number.
+"""Every reason that a plugin can give, of the generator's names; # is a name of them or a number.
+
+What a plugin says as it fails is among them, though it is not compared: that it fails there is.
 
 Not among them: what is behind feature gates that are off, and what is said of selectors that cannot
 be parsed, which API servers refuse; we name the field instead. (They refuse claims without a name
@@ -168,7 +181,9 @@ class Coverage:
         self.refused[PREEMPTION] += "preemption: " in message
 
     def _count_reasons(self, plugin: str, reasons: Collection[str]) -> None:
-        self.reasons.update((plugin, _NAMES.sub("#", reason)) for reason in reasons)
+        self.reasons.update(
+            (plugin, _NAMES.sub("#", _WORDING.sub("", reason))) for reason in reasons
+        )
 
     def missing(self, plugins: Collection[str], least: int) -> Iterator[str]:
         """Yield what occurred less than *least* times, of what *plugins* can say."""

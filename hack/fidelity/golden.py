@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from hack.binaries.pins import KUBERNETES
 from hack.fidelity.clusters import Question, make_question
 from hack.fidelity.coverage import Coverage
+from hack.fidelity.rulings import rulings
 
 Json = dict[str, Any]
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 _TIMES: Final = 4
 _MOST_QUESTIONS: Final = 4000
+_RULINGS: Final = {"accepted": 80, "decode": 80, "validate": 120, "build": 60}
 
 
 def record(path: Path, seed: int, plugins: Collection[str], ask: Ask) -> int:
@@ -33,6 +35,27 @@ def record(path: Path, seed: int, plugins: Collection[str], ask: Ask) -> int:
     lines = [header, *kept]
     path.write_text("".join(_compact(line) + "\n" for line in lines), encoding="utf-8")
     return len(kept)
+
+
+def record_rulings(path: Path, seed: int, ask: Ask) -> int:
+    """Write what the oracle says of configuration documents; return how many there are."""
+    room = dict(_RULINGS)
+    lines: list[Json] = [{"version": KUBERNETES, "seed": seed}]
+    for text, said in rulings(ask, seed, 5000, 200):
+        room[said["stage"]] -= 1
+        if room[said["stage"]] >= 0:
+            lines.append({"document": text, "ruling": said})
+    path.write_text("".join(_compact(line) + "\n" for line in lines), encoding="utf-8")
+    return len(lines) - 1
+
+
+def kept_rulings(path: Path) -> Iterator[tuple[str, Json]]:
+    """Read such a file: documents with the oracle's rulings."""
+    with path.open(encoding="utf-8") as lines:
+        next(lines)
+        for line in lines:
+            kept = json.loads(line)
+            yield kept["document"], kept["ruling"]
 
 
 def _worth_keeping(seed: int, plugins: Collection[str], ask: Ask) -> Iterator[Json]:

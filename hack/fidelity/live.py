@@ -22,6 +22,7 @@ from hack.control_plane import ControlPlane
 from hack.fidelity.clusters import Question
 from hack.fidelity.compare import Difference, best_nodes, differences
 from hack.fidelity.configs import as_document, make_live_profiles
+from hack.fidelity.coverage import REASONS, Coverage
 from hack.fidelity.ours import OurCluster
 from hack.fidelity.postable import make_postable_cluster
 from hack.fidelity.score_log import ScoreLog, Scores
@@ -51,6 +52,9 @@ _KINDS: Final = {
     "Node": (_CORE, "nodes"),
     "Pod": (_CORE, "pods"),
 }
+# A pod that names its node, or is gated, is never tried.
+_JUDGES: Final = REASONS.keys() - {"NodeName", "SchedulingGates"}
+_LEAST_BY_PLUGIN: Final = 3
 _PODS_IN_CLUSTER: Final = 25
 _PATIENCE_SECONDS: Final = 60.0
 _PAUSE_SECONDS: Final = 0.005
@@ -72,7 +76,7 @@ class Live:
         self._tell = tell
         self._seed = seed
         self.found: Counter[str] = Counter()
-        self.refused_by: Counter[str] = Counter()
+        self.coverage = Coverage()
 
     @property
     def pods(self) -> int:
@@ -84,6 +88,13 @@ class Live:
         for what in ("placed", "refused", "scored", "ties"):
             if self.found[what] < least:
                 yield f"live {what}: {self.found[what]} of {least}"
+        for plugin in _JUDGES if least else ():
+            for verb, counts in (
+                ("accepts", self.coverage.accepted),
+                ("refuses", self.coverage.refused),
+            ):
+                if counts[plugin] < _LEAST_BY_PLUGIN:
+                    yield f"live {plugin} {verb}: {counts[plugin]} of {_LEAST_BY_PLUGIN}"
 
     def run(self, pods: int) -> None:
         """Post at least that many pods, in as many clusters as it takes."""
@@ -108,7 +119,9 @@ class Live:
                 self.found["clusters"] += 1
 
     def _run_cluster(self, cluster: _Cluster, dice: Dice, profiles: Sequence[Json]) -> None:
-        for pod in cluster.furnish(dice):
+        pods = cluster.furnish(dice)
+        self.found["invalid objects"] += cluster.refused
+        for pod in pods:
             self._compare(cluster, pod, as_document(dice.one(profiles)))
         cluster.clear()
 
@@ -128,7 +141,7 @@ class Live:
         decided = cluster.decided(posted)
         said = ours.judge(posted)
         (linked,) = self._ask(question.document)["pods"]
-        self.refused_by.update(linked["outcome"].get("plugins", ()))
+        self.coverage.count(linked, len(ours.names))
         found = [
             *self._ended_differently(decided, said, ours.names),
             *self._scored_differently(cluster.scores_of(posted), decided, said, ours.names),
@@ -208,22 +221,28 @@ class _Cluster:
         self._plane = plane
         self._log = log
         self.name = name
+        self.refused = 0
 
     def furnish(self, dice: Dice) -> list[Json]:
         """Post all but the pods, and return those."""
         made = make_postable_cluster(dice, self.name, _PODS_IN_CLUSTER)
         for each in made.objects:
-            self._create(each)
+            self.refused += not self._create(each)
         self._await_nodes(sum(each["kind"] == "Node" for each in made.objects))
         return made.pods
 
-    def _create(self, document: Json) -> None:
-        """Post an object; what the API server sets back at creation is written once more."""
-        self._plane.request("POST", _siblings(document), document)
+    def _create(self, document: Json) -> bool:
+        """Post an object, and tell whether the API server took it.
+
+        What it sets back at creation is written once more.
+        """
+        if self._posted(document) is None:
+            return False
         if document["kind"].startswith("PersistentVolume"):
             status = {"status": document["status"]}
             path = f"{_path(document)}/status"
             self._plane.request("PATCH", path, status, content_type=MERGE_PATCH)
+        return True
 
     def clear(self) -> None:
         """Delete everything."""
@@ -261,13 +280,17 @@ class _Cluster:
 
     def post(self, pod: Json) -> Json | None:
         """Post a pod, and return it as it is stored; None where the API server refuses it."""
+        posted = self._posted(pod)
+        return None if posted is None else {"apiVersion": "v1", "kind": "Pod", **posted}
+
+    def _posted(self, document: Json) -> Json | None:
         try:
-            posted = self._plane.request("POST", _siblings(pod), pod)
+            posted: Json = self._plane.request("POST", _siblings(document), document)
         except ApiError as error:
             if error.status != 422:
                 raise
             return None
-        return {"apiVersion": "v1", "kind": "Pod", **posted}
+        return posted
 
     def decided(self, pod: Json) -> Json:
         """Wait until the pod is bound, or refused."""

@@ -25,12 +25,14 @@ from hack.fidelity.words import (
     SOFT_TAINTS,
     Dice,
     Json,
+    without_empty,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _DELETED_AT: Final = "2026-01-01T00:00:00Z"
+_OTHERWISE_DISRUPTED: Final = ({"status": "False"}, {"reason": "EvictionByEvictionAPI"})
 _ADDRESSES: Final = ("", "0.0.0.0", "127.0.0.1", "10.0.0.1", "::")
 
 
@@ -46,8 +48,10 @@ def running_pod(
     pod["status"] = status
     if dice.chance(leaving):
         pod["metadata"] |= {"deletionTimestamp": _DELETED_AT, "deletionGracePeriodSeconds": 30}
-        if dice.chance(0.7):
-            status["conditions"].append(DISRUPTED)
+        if dice.chance(0.8):
+            status["conditions"].append(
+                DISRUPTED if dice.chance(0.8) else {**DISRUPTED, **dice.one(_OTHERWISE_DISRUPTED)}
+            )
     if dice.chance(0.12):
         _resize(dice, pod)
     return pod
@@ -58,7 +62,9 @@ def started(dice: Dice, pod: Json, number: int) -> Json:
 
     Who started when decides who is evicted, and upstream takes equal times in any order.
     """
-    pod["status"]["startTime"] = f"2026-01-01T00:{dice.number(0, 59):02}:{number:02}Z"
+    pod["status"]["startTime"] = (
+        f"2026-01-01T{dice.number(0, 23):02}:{number // 60:02}:{number % 60:02}Z"
+    )
     return pod
 
 
@@ -104,9 +110,11 @@ def pending_pod(dice: Dice, name: str, nodes: list[str], owners: Sequence[Json])
         spec["topologySpreadConstraints"] = spread_constraints(dice, labels)
     if dice.chance(0.03):
         spec |= {"hostNetwork": True, "hostUsers": dice.chance(0.2)}
-    if dice.chance(0.03):
-        spec["containers"][0]["restartPolicyRules"] = [
-            {"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [42]}}
+    if dice.chance(0.05):
+        container = dice.one([*spec["containers"], *spec.get("initContainers", ())])
+        action = dice.one(("RestartAllContainers", "RestartAllContainers", "Restart"))
+        container["restartPolicyRules"] = [
+            {"action": action, "exitCodes": {"operator": "In", "values": [42]}}
         ]
     if dice.chance(0.1):
         spec["volumes"] = [{"name": "image", "image": {"reference": dice.one(IMAGES)}}]
@@ -148,10 +156,18 @@ def _pod(dice: Dice, name: str, owners: Sequence[Json]) -> Json:
             }
         ]
     spec: Json = {"schedulerName": "py-scheduler"}
+    if dice.chance(0.1):
+        spec["terminationGracePeriodSeconds"] = dice.one((0, 30))
     if dice.chance(0.5):
         spec["priority"] = dice.one((0, 0, 10, 100, -5))
     if dice.chance(0.08):
-        spec["overhead"] = {"cpu": "50m", "memory": "32Mi"}
+        spec["overhead"] = dice.one(
+            (
+                {"cpu": "50m", "memory": "32Mi"},
+                {"cpu": "50m"},
+                {"ephemeral-storage": "1Gi", GPU: "1"},
+            )
+        )
     if dice.chance(0.15):
         spec["initContainers"] = _init_containers(dice)
     if dice.chance(0.1):
@@ -190,6 +206,12 @@ def _container(dice: Dice, name: str, *, large: float = 0.02, ports: float = 0.1
         requests["cpu"] = dice.one(("0", "1u", "100u"))
     if requests or dice.chance(0.5):
         made["resources"] = {"requests": requests}
+    if "resources" in made and dice.chance(0.2):
+        made["resources"]["limits"] = {
+            name: requests[name] for name in (GPU, FPGA) if name in requests
+        }
+    if dice.chance(0.05):
+        made["restartPolicy"] = dice.one(("Never", "OnFailure"))
     if dice.chance(ports):
         made["ports"] = [_port(dice) for _ in range(dice.number(1, 2))]
     return made
@@ -214,15 +236,20 @@ def _init_containers(dice: Dice) -> list[Json]:
 
 def _resize(dice: Dice, pod: Json) -> None:
     """Let a kubelet say that it actuated something else than is written."""
-    pod["status"]["containerStatuses"] = [
-        {
-            "name": container["name"],
-            "resources": {"requests": {"cpu": dice.cpu(), "memory": dice.memory()}},
-            "allocatedResources": {"cpu": dice.cpu(), "memory": dice.memory()},
-        }
-        for container in pod["spec"]["containers"]
-        if dice.chance(0.8)
-    ]
+    for kind in ("container", "initContainer"):
+        pod["status"][f"{kind}Statuses"] = [
+            without_empty(
+                {
+                    "name": container["name"],
+                    "resources": {"requests": {"cpu": dice.cpu(), "memory": dice.memory()}}
+                    if dice.chance(0.9)
+                    else None,
+                    "allocatedResources": {"cpu": dice.cpu(), "memory": dice.memory()},
+                }
+            )
+            for container in pod["spec"].get(f"{kind}s", ())
+            if dice.chance(0.8)
+        ]
     if "resources" in pod["spec"] and dice.chance(0.5):
         pod["status"]["resources"] = {"requests": {"cpu": dice.cpu()}}
         pod["status"]["allocatedResources"] = {"cpu": dice.cpu(), "memory": dice.memory()}
@@ -260,4 +287,6 @@ def _toleration(dice: Dice) -> Json:
         made |= {"operator": dice.one(("Gt", "Lt")), "value": dice.one(("900", "1000"))}
     if taint["key"] == RESTRICTED and dice.chance(0.5):
         made.pop("effect", None)
+    if made.get("effect") == "NoExecute" and dice.chance(0.3):
+        made["tolerationSeconds"] = dice.one((0, 300))
     return made

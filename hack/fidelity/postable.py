@@ -6,13 +6,15 @@ import copy
 from dataclasses import dataclass
 from typing import Final
 
+from hack.fidelity.claims import BETA_CLASS, Storage
 from hack.fidelity.clusters import make_nodes, make_services
+from hack.fidelity.disks import disk_in_place
 from hack.fidelity.pods import pending_pod
-from hack.fidelity.volumes import Storage, add_volumes, make_storage
+from hack.fidelity.volumes import add_volumes, make_storage
 from hack.fidelity.words import FPGA, GPU, HOSTNAME, Dice, Json
 
 # Nobody makes or binds volumes here: a claim that waits for either would wait for ever.
-_NEVER_BOUND: Final = frozenset({"late", "other-late", "local", "cloud", "modeless"})
+_NEVER_BOUND: Final = frozenset({"late", "other-late", "local", "cloud", "disks", "modeless"})
 _CLAIM: Final = "PersistentVolumeClaim"
 
 
@@ -39,9 +41,12 @@ def make_postable_cluster(dice: Dice, name: str, pods: int) -> PostableCluster:
         service["spec"]["ports"] = [{"port": 80}]
     storage = _settled(make_storage(dice, nodes))
     pending = [pending_pod(dice, f"{name}-{index}", names, ()) for index in range(pods)]
+    coveted = {"name": "coveted", **disk_in_place(dice)}
     for pod in pending:
-        if storage.objects and dice.chance(0.4):
+        if storage.objects and dice.chance(0.6):
             storage.objects += map(_settled_claim, add_volumes(dice, storage, pod, placed=False))
+        if dice.chance(0.2):
+            pod["spec"].setdefault("volumes", []).append(coveted)
         _make_acceptable(pod)
     return PostableCluster([*services, *storage.objects, *nodes], pending)
 
@@ -94,9 +99,10 @@ def _settled(storage: Storage) -> Storage:
 
 
 def _waits(claim: Json) -> bool:
-    spec = claim["spec"]
-    return "deletionTimestamp" in claim["metadata"] or (
-        "volumeName" not in spec and spec["storageClassName"] in _NEVER_BOUND
+    metadata, spec = claim["metadata"], claim["spec"]
+    storage_class = metadata["annotations"].get(BETA_CLASS, spec.get("storageClassName"))
+    return "deletionTimestamp" in metadata or (
+        "volumeName" not in spec and storage_class in _NEVER_BOUND
     )
 
 

@@ -11,6 +11,11 @@ _NEAR_ANY: Final = {
     "labelSelector": {"matchExpressions": [{"key": "version", "operator": "Exists"}]},
 }
 _TOPOLOGIES: Final = (ZONE, HOSTNAME, "rack", REGION, "nowhere")
+# API servers refuse a key that is in both lists.
+_OTHER_KEYS: Final = {
+    "matchLabelKeys": ("version", "absent"),
+    "mismatchLabelKeys": ("tier", "missing"),
+}
 
 
 def node_selector(dice: Dice) -> Json:
@@ -201,4 +206,8 @@ def _term(dice: Dice) -> Json:
                 {"matchExpressions": [{"key": "team", "operator": "DoesNotExist"}]},
             )
         )
+    if selector is not None:
+        for keys in ("matchLabelKeys", "mismatchLabelKeys"):
+            if dice.chance(0.08):
+                made[keys] = [dice.one(_OTHER_KEYS[keys])]
     return made

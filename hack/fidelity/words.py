@@ -6,7 +6,7 @@ import random
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 Json = dict[str, Any]
 T = TypeVar("T")
@@ -14,6 +14,8 @@ T = TypeVar("T")
 HOSTNAME: Final = "kubernetes.io/hostname"
 ZONE: Final = "topology.kubernetes.io/zone"
 REGION: Final = "topology.kubernetes.io/region"
+BETA_ZONE: Final = "failure-domain.beta.kubernetes.io/zone"
+BETA_REGION: Final = "failure-domain.beta.kubernetes.io/region"
 NAMESPACES: Final = ("default", "team-a", "team-b", "lonely")
 APPS: Final = ("web", "db", "cache", "batch")
 TIERS: Final = ("front", "back")
@@ -39,6 +41,7 @@ IMAGES: Final = (
     "registry.example/model@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
     "registry.example/large:3",
 )
+BEYOND_INT64: Final = "99999999999999999999"
 GPU: Final = "example.com/gpu"
 FPGA: Final = "vendor.example/fpga"
 BATCH: Final = "kubernetes.io/batch-cpu"
@@ -70,7 +73,7 @@ class Dice:
     def number(self, least: int, most: int) -> int:
         return self._random.randint(least, most)
 
-    def weighted(self, choices: dict[T, float]) -> T:
+    def weighted(self, choices: Mapping[T, float]) -> T:
         return self._random.choices(list(choices), list(choices.values()))[0]
 
     def labels(self) -> dict[str, str]:

@@ -30,6 +30,11 @@ _WHAT = options(
         help="Print the rules of the ClusterRole that this configuration needs, and ask nobody.",
     ),
     option(
+        "--replace-default-scheduler",
+        is_flag=True,
+        help="It will run with this flag, which allows default-scheduler and kube-scheduler.",
+    ),
+    option(
         "--insecure-metrics",
         is_flag=True,
         help="It will serve metrics over plain HTTP, and so ask nobody who may read them.",
@@ -74,6 +79,7 @@ def check(ctx: click.Context, /, **flags: Any) -> None:
         context=flags["context"],
         master=flags["master"],
         insecure_metrics=flags["insecure_metrics"],
+        replace_default_scheduler=flags["replace_default_scheduler"],
     )
     # Late, so that --help and mistakes in flags answer at once.
     from scheduler import checkup

@@ -100,6 +100,7 @@ def explain(ctx: click.Context, /, name: str, **flags: Any) -> None:
     py-scheduler explain -f pod.yaml -s dump.json -o json
     """  # noqa: D301 - click reads \b as "leave these lines alone"
     ctx.meta[WITH_TRACEBACK] = flags["debug"]
+    name = name.removeprefix("pods/").removeprefix("pod/")  # as kubectl writes it
     _check(name, flags)
     # Late, so that --help and mistakes in flags answer at once.
     from scheduler.explain.question import Question, answer
@@ -131,6 +132,9 @@ def _check(name: str, flags: dict[str, Any]) -> None:
     """Refuse what cannot be meant."""
     if bool(name) == (flags["filename"] is not None):
         raise click.UsageError("give either the NAME of a pod or a manifest with -f")
+    if "/" in name:
+        namespace, _, bare = name.partition("/")
+        raise click.UsageError(f"a name has no slash: write -n {namespace} {bare}")
     inputs = [flags["filename"], flags["config"], *flags["snapshot"]]
     if inputs.count(STDIN) > 1:
         raise click.UsageError("only one file can be read from standard input")

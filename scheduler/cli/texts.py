@@ -2,9 +2,12 @@
 
 import sys
 from pathlib import Path
+from typing import Final
 
 from scheduler.config.run_settings import STANDARD_INPUT
 from scheduler.errors import ConfigurationError
+
+_GZIP: Final = b"\x1f\x8b"
 
 
 def read_text(flag: str, path: str) -> str:
@@ -14,9 +17,10 @@ def read_text(flag: str, path: str) -> str:
         ConfigurationError: If it cannot be read; the message begins with *flag*.
     """
     try:
-        return (
-            sys.stdin.read() if path == STANDARD_INPUT else Path(path).read_text(encoding="utf-8")
-        )
+        held = sys.stdin.buffer.read() if path == STANDARD_INPUT else Path(path).read_bytes()
+        if held.startswith(_GZIP):
+            raise ConfigurationError(f"{flag}: {path} is compressed; unpack it first, as by zcat")
+        return held.decode()
     except OSError as error:
         raise ConfigurationError(f"{flag}: cannot read {path}: {error.strerror}") from error
     except UnicodeDecodeError as error:

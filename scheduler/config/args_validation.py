@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from scheduler.config import plugin_args as args
 from scheduler.config.document import API_VERSION, PluginConfig
-from scheduler.config.fields import Decoder
+from scheduler.config.fields import Decoder, encode
 from scheduler.config.problems import Problems, child
 from scheduler.config.validation import is_label_name
 
@@ -33,6 +33,8 @@ def decode_args(config: PluginConfig, path: str, decoder: Decoder) -> PluginArgs
     given = dict(config.args)
     _check_type(config.name, given, path, decoder.problems)
     decoded = _complete(decoder.struct(args.TYPED[config.name], given, path))
+    if isinstance(decoded, args.NodeAffinityArgs):
+        decoded = _with_read_affinity(decoded, child(path, "addedAffinity"), decoder)
     if type(decoded) in _RULES:
         _RULES[type(decoded)](decoded, path, decoder.problems)
     return decoded
@@ -42,7 +44,7 @@ def _check_type(name: str, given: dict[str, Any], path: str, problems: Problems)
     """Take the type out of *given*; it may be absent, since the plugin's name tells it."""
     expected = {"kind": f"{name}Args", "apiVersion": API_VERSION}
     for field, value in expected.items():
-        if given.pop(field, value) != value:
+        if given.pop(field, value) not in (value, None, ""):
             text = f"has to match plugin args; write {value}, or leave it out"
             problems.add(child(path, field), text)
 
@@ -56,6 +58,16 @@ def _complete(decoded: args.Args) -> args.Args:
         case args.NodeResourcesBalancedAllocationArgs(resources=resources):
             return replace(decoded, resources=_completed_resources(resources))
     return decoded
+
+
+def _with_read_affinity(
+    given: args.NodeAffinityArgs, path: str, decoder: Decoder
+) -> args.NodeAffinityArgs:
+    """Hold the affinity to its fields; what its expressions mean is the plugin's to judge."""
+    if given.added_affinity is None:
+        return given
+    read = decoder.struct(args.AddedAffinity, given.added_affinity, path)
+    return replace(given, added_affinity=encode(read))
 
 
 def _completed_resources(given: tuple[args.ResourceSpec, ...]) -> tuple[args.ResourceSpec, ...]:
@@ -74,6 +86,8 @@ def _check_preemption(given: args.DefaultPreemptionArgs, path: str, problems: Pr
     if percentage == absolute == 0:
         text = "cannot be zero at the same time as minCandidateNodesAbsolute"
         problems.add(child(path, "minCandidateNodesPercentage"), text)
+        text = "cannot be zero at the same time as minCandidateNodesPercentage"
+        problems.add(child(path, "minCandidateNodesAbsolute"), text)
 
 
 def _check_inter_pod(given: args.InterPodAffinityArgs, path: str, problems: Problems) -> None:

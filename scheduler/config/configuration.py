@@ -5,7 +5,7 @@ and returns the result or raises every problem at once.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
 
@@ -16,7 +16,11 @@ from scheduler.config.args_validation import PluginArgs, decode_args
 from scheduler.config.default_plugins import BUILT_IN, Available, missing_among
 from scheduler.config.document import (
     DEFAULT_BURST,
+    DEFAULT_EXTENDER_SECONDS,
+    DEFAULT_LEASE_SECONDS,
     DEFAULT_QPS,
+    DEFAULT_RENEW_SECONDS,
+    DEFAULT_RETRY_SECONDS,
     OWN_NAME,
     WITHOUT_MEANING,
     ClientConnection,
@@ -45,6 +49,7 @@ class ProfileSpec:
             that has one, and the plain mapping for any other that was configured.
         percentage_of_nodes_to_score: 0 means every node.
         schedulers: The scheduler names of all profiles.
+        paths: Where the document holds the arguments, by plugin name; for messages only.
     """
 
     scheduler_name: str
@@ -52,6 +57,7 @@ class ProfileSpec:
     args: Mapping[str, PluginArgs]
     percentage_of_nodes_to_score: int = 0
     schedulers: frozenset[str] = frozenset()
+    paths: Mapping[str, str] = field(default_factory=dict, compare=False)
 
     @property
     def plugin_names(self) -> tuple[str, ...]:
@@ -173,15 +179,25 @@ def _complete(document: KubeSchedulerConfiguration) -> KubeSchedulerConfiguratio
         document,
         client_connection=replace(
             connection,
+            content_type=connection.content_type or ClientConnection().content_type,
             qps=connection.qps or DEFAULT_QPS,
             burst=connection.burst or DEFAULT_BURST,
         ),
         leader_election=replace(
             election,
+            lease_duration_seconds=election.lease_duration_seconds or DEFAULT_LEASE_SECONDS,
+            renew_deadline_seconds=election.renew_deadline_seconds or DEFAULT_RENEW_SECONDS,
+            retry_period_seconds=election.retry_period_seconds or DEFAULT_RETRY_SECONDS,
             resource_lock=election.resource_lock or "leases",
             resource_name=election.resource_name or OWN_NAME,
         ),
         profiles=_named(document.profiles or (Profile(),)),
+        extenders=tuple(
+            replace(
+                each, http_timeout_seconds=each.http_timeout_seconds or DEFAULT_EXTENDER_SECONDS
+            )
+            for each in document.extenders
+        ),
     )
 
 
@@ -209,6 +225,7 @@ def _resolve(draft: Draft, available: Available) -> SchedulerConfiguration:
                 _spared(_args(profile, lists, path, draft.decoder), document.extenders),
                 _percentage(document, profile),
                 schedulers,
+                _paths(profile, path),
             )
         )
     return SchedulerConfiguration(
@@ -234,10 +251,20 @@ def _args(profile: Profile, lists: Lists, path: str, decoder: Decoder) -> Mappin
     """Return the configured arguments, and the default ones of every other plugin in *lists*."""
     enabled = {ref.name for refs in lists.values() for ref in refs}
     given: dict[str, PluginArgs] = {
-        config.name: decode_args(config, f"{path}.pluginConfig[{index}].args", decoder)
+        config.name: decode_args(config, _args_path(path, index), decoder)
         for index, config in enumerate(profile.plugin_config)
     }
     return {name: TYPED[name]() for name in sorted(enabled & TYPED.keys())} | given
+
+
+def _paths(profile: Profile, path: str) -> Mapping[str, str]:
+    return {
+        config.name: _args_path(path, index) for index, config in enumerate(profile.plugin_config)
+    }
+
+
+def _args_path(path: str, index: int) -> str:
+    return f"{path}.pluginConfig[{index}].args"
 
 
 def _spared(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from scheduler.config.document import PluginEntry, PluginSet
+from scheduler.config.document import API_VERSION, PluginEntry, PluginSet
 from scheduler.config.extension_point import Point
 
 ALL: Final = "*"
@@ -74,6 +74,12 @@ BUILT_IN: Final[Available] = MappingProxyType({"DefaultBinder": frozenset({Point
 
 REMOVED: Final = frozenset({"AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits"})
 """Plugins of older versions; NodeVolumeLimits does their work."""
+
+
+def removed(name: str) -> str:
+    """Say what became of the plugin *name* of older versions."""
+    said = f'was invalid in version "{API_VERSION}" (KubeSchedulerConfiguration is version'
+    return f'{name} {said} "{API_VERSION}"); remove it, NodeVolumeLimits does its work'
 
 
 def merge(defaults: tuple[PluginEntry, ...], custom: PluginSet) -> tuple[PluginEntry, ...]:

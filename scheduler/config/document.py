@@ -14,13 +14,17 @@ import msgspec
 from msgspec import field
 
 from scheduler.config.extension_point import Point
-from scheduler.config.fields import Seconds
+from scheduler.config.fields import Int32, Seconds
 
 API_VERSION: Final = "kubescheduler.config.k8s.io/v1"
 KIND: Final = "KubeSchedulerConfiguration"
 OWN_NAME: Final = "py-scheduler"
 DEFAULT_QPS: Final = 50.0
 DEFAULT_BURST: Final = 100
+DEFAULT_LEASE_SECONDS: Final = 15.0
+DEFAULT_RENEW_SECONDS: Final = 10.0
+DEFAULT_RETRY_SECONDS: Final = 2.0
+DEFAULT_EXTENDER_SECONDS: Final = 5.0
 
 
 class Part(msgspec.Struct, frozen=True, rename="camel"):
@@ -34,16 +38,17 @@ class LeaderElection(Part, frozen=True):
     """Whether a lease is held while scheduling. Default: true, so that a second replica is safe
     from the start."""
 
-    lease_duration_seconds: Seconds = field(default=15.0, name="leaseDuration")
-    """How long a standby waits after the last renewal before it takes over. Default: 15s, as
-    everywhere in Kubernetes."""
+    lease_duration_seconds: Seconds = field(default=DEFAULT_LEASE_SECONDS, name="leaseDuration")
+    """How long a standby waits after the last renewal before it takes over. Default: 15s (also
+    for 0s), as everywhere in Kubernetes."""
 
-    renew_deadline_seconds: Seconds = field(default=10.0, name="renewDeadline")
+    renew_deadline_seconds: Seconds = field(default=DEFAULT_RENEW_SECONDS, name="renewDeadline")
     """How long the leader tries to renew before it gives up and exits; below leaseDuration.
-    Default: 10s."""
+    Default: 10s (also for 0s)."""
 
-    retry_period_seconds: Seconds = field(default=2.0, name="retryPeriod")
-    """The pause between two attempts to get or renew the lease. Default: 2s."""
+    retry_period_seconds: Seconds = field(default=DEFAULT_RETRY_SECONDS, name="retryPeriod")
+    """The pause between two attempts to get or renew the lease. Default: 2s (also for
+    0s)."""
 
     resource_lock: str = "leases"
     """The kind of the lock. Only ``leases`` exists any more; kept because documents name it."""
@@ -74,7 +79,7 @@ class ClientConnection(Part, frozen=True):
     """Requests a second, on average; below zero: unlimited. Default: 50 (also for 0), as
     upstream."""
 
-    burst: int = DEFAULT_BURST
+    burst: Int32 = DEFAULT_BURST
     """Requests that may go at once. Default: 100 (also for 0), as upstream."""
 
 
@@ -85,7 +90,7 @@ class PluginEntry(Part, frozen=True):
     """The plugin's name, or ``module:Class`` for one of your own; ``*`` in a list of disabled ones
     means all."""
 
-    weight: int = 0
+    weight: Int32 = 0
     """How much its scores count. Default: 1 (also for 0); has a meaning where it scores only."""
 
 
@@ -172,7 +177,7 @@ class Profile(Part, frozen=True):
     """The name that pods choose. Default: ``py-scheduler`` if there is one profile, otherwise it
     must be given."""
 
-    percentage_of_nodes_to_score: int | None = None
+    percentage_of_nodes_to_score: Int32 | None = None
     """As the field of the same name outside, for this profile alone. Default: what stands there."""
 
     plugins: Plugins = Plugins()
@@ -186,7 +191,8 @@ class TlsConfig(Part, frozen=True):
     """How an extender is trusted; data wins over files."""
 
     insecure: bool = False
-    """Whether the extender's certificate goes unchecked; for trials only. Default: false."""
+    """Whether the extender's certificate goes unchecked; for trials only, and not beside an
+    authority. Default: false."""
 
     server_name: str = ""
     """The name expected in the certificate. Default: the host of the URL."""
@@ -198,7 +204,8 @@ class TlsConfig(Part, frozen=True):
     """The path of the client's key, PEM. Default: none."""
 
     ca_file: str = ""
-    """The path of the authorities to trust, PEM. Default: the system's."""
+    """The path of the authorities to trust, PEM. Default: the system's; with enableHTTPS, nobody is
+    checked, as upstream."""
 
     cert_data: bytes = b""
     """The client certificate itself, base64. Default: none."""
@@ -243,14 +250,16 @@ class Extender(Part, frozen=True):
     """The verb that binds a pod instead of the scheduler; one extender at most. Default: none."""
 
     enable_https: bool = field(default=False, name="enableHTTPS")
-    """Whether it is reached by HTTPS. Default: false."""
+    """Whether it is reached by HTTPS, whoever it is unless tlsConfig names an authority. Default:
+    false."""
 
     tls_config: TlsConfig | None = None
-    """How it is trusted. Default: the system's authorities, no client certificate."""
+    """How it is trusted. Default: the system's authorities, but see enableHTTPS; no client
+    certificate."""
 
-    http_timeout_seconds: Seconds = field(default=5.0, name="httpTimeout")
+    http_timeout_seconds: Seconds = field(default=DEFAULT_EXTENDER_SECONDS, name="httpTimeout")
     """How long one answer may take; failing to score is ignored, failing to filter is not. Default:
-    5s."""
+    5s (also for 0s)."""
 
     node_cache_capable: bool = False
     """Whether it knows the nodes, so that names are enough. Default: false, whole nodes are
@@ -273,7 +282,7 @@ class KubeSchedulerConfiguration(Part, frozen=True):
     kind: str = KIND
     """``KubeSchedulerConfiguration``."""
 
-    parallelism: int = 16
+    parallelism: Int32 = 16
     """No meaning here: all nodes are judged in one pass. Default: 16, as upstream."""
 
     leader_election: LeaderElection = LeaderElection()
@@ -288,7 +297,7 @@ class KubeSchedulerConfiguration(Part, frozen=True):
     enable_contention_profiling: bool = True
     """No meaning here: there are no locks to profile. Default: true, as upstream."""
 
-    percentage_of_nodes_to_score: int | None = None
+    percentage_of_nodes_to_score: Int32 | None = None
     """What share of the nodes, in percent, is scored; all are judged. Default, and 0: every node
     that can take the pod; upstream would take a sample."""
 

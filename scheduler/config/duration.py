@@ -13,6 +13,7 @@ _UNITS = {
     "m": Fraction(60),
     "h": Fraction(3600),
 }
+_TOO_LONG = Fraction(2**63, 10**9)
 _PART = r"(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)"
 _WHOLE = re.compile(rf"[+-]?(?:0|(?:{_PART})+)", re.ASCII)
 
@@ -26,6 +27,8 @@ def parse(text: str) -> float:
     if _WHOLE.fullmatch(text) is None:
         raise ValueError(f"{text!r} is no duration such as 15s, 1m30s or 250ms")
     total = sum(Fraction(count) * _UNITS[unit] for count, unit in re.findall(_PART, text))
+    if total >= _TOO_LONG:
+        raise ValueError(f"{text!r} is too long: Go keeps durations in 64 bits of nanoseconds")
     return float(-total if text.startswith("-") else total)
 
 

@@ -6,7 +6,6 @@ getScoreWeights.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
 
 from scheduler.config.default_plugins import (
     ALL,
@@ -15,13 +14,11 @@ from scheduler.config.default_plugins import (
     Available,
     defaults_among,
     merge,
+    removed,
 )
-from scheduler.config.document import API_VERSION, PluginEntry, Plugins, PluginSet
+from scheduler.config.document import PluginEntry, Plugins, PluginSet
 from scheduler.config.extension_point import Point
 from scheduler.config.problems import Problems, child
-
-SCORE_MAXIMUM: Final = 100
-_TOTAL_MAXIMUM: Final = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +55,6 @@ class Expansion:
         self._check_names()
         lists = {point: self._at(point, everywhere) for point in Point}
         weighted = tuple(self._weigh(name, everywhere) for name in lists.pop(Point.SCORE))
-        self._check_total(weighted)
         return {
             point: weighted if point is Point.SCORE else tuple(map(PluginRef, lists[point]))
             for point in Point
@@ -110,11 +106,6 @@ class Expansion:
         entries = (*self.plugins.score.enabled, *everywhere)
         return PluginRef(name, next(e.weight for e in entries if e.name == name) or 1)
 
-    def _check_total(self, weighted: tuple[PluginRef, ...]) -> None:
-        if sum(ref.weight for ref in weighted) * SCORE_MAXIMUM > _TOTAL_MAXIMUM:
-            text = "total score of Score plugins could overflow; use smaller weights"
-            self.problems.add(child(self.path, "score"), text)
-
     def _check_names(self) -> None:
         for field, point in (("multiPoint", None), *((p.field, p) for p in Point)):
             said = self.plugins.multi_point if point is None else self.plugins.at(point)
@@ -126,7 +117,7 @@ class Expansion:
         if not entry.name:
             self.problems.add(child(where, "name"), "must be given")
         elif entry.name in REMOVED:
-            self.problems.add(where, _removed(entry.name))
+            self.problems.add(where, removed(entry.name))
         elif not self._known(entry.name):
             self.problems.add(where, f'{kind} "{entry.name}" does not exist{_hint(entry.name)}')
         if entry.weight < 0:
@@ -157,11 +148,6 @@ class Expansion:
 
 def _twice(name: str, point: Point) -> str:
     return f'plugin "{name}" already registered as "{point.plugin_type}"; list it once'
-
-
-def _removed(name: str) -> str:
-    said = f'was invalid in version "{API_VERSION}" (KubeSchedulerConfiguration is version'
-    return f'{name} {said} "{API_VERSION}"); remove it, NodeVolumeLimits does its work'
 
 
 def _hint(name: str) -> str:

@@ -21,7 +21,10 @@ S = TypeVar("S", bound=msgspec.Struct)
 Seconds = Annotated[float, "duration"]
 """Seconds; written as a duration, as in ``1m30s``."""
 
-TYPE_FIELDS = ("apiVersion", "kind")
+Int32 = Annotated[int, "int32"]
+"""A whole number that Go keeps in 32 bits."""
+
+_LARGEST = 3.5e38  # Go keeps these in 32 bits
 
 
 class _Unreadable(Exception):  # noqa: N818 - never leaves this module
@@ -69,6 +72,8 @@ class Decoder:
 
     def _value(self, kind: Any, given: object, path: str) -> object:
         kind = _without_none(kind)
+        if given is None and kind is str:
+            return ""  # within a list, as Go reads it
         if kind in _SCALARS:
             return _SCALARS[kind](given)
         if get_origin(kind) is tuple:
@@ -145,9 +150,17 @@ def _whole(given: object) -> int:
     return given
 
 
+def _whole32(given: object) -> int:
+    if not -(2**31) <= _whole(given) < 2**31:
+        raise _Unreadable("must be a whole number of 32 bits")
+    return _whole(given)
+
+
 def _number(given: object) -> float:
     if not isinstance(given, int | float) or isinstance(given, bool):
         raise _Unreadable("must be a number")
+    if not abs(given) < _LARGEST:
+        raise _Unreadable("must be a number of a size that exists")
     return float(given)
 
 
@@ -174,6 +187,7 @@ def _bytes(given: object) -> bytes:
 _SCALARS: dict[Any, Callable[[object], object]] = {
     bool: _boolean,
     int: _whole,
+    Int32: _whole32,
     float: _number,
     str: _text,
     Seconds: _seconds,

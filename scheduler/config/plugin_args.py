@@ -1,7 +1,7 @@
 """The arguments of the plugins that upstream knows.
 
 Plugins receive them as they stand here; what is a Kubernetes object inside (affinity, label
-selector) stays plain data and is decoded by the plugin.
+selector) stays plain data, once its fields are known to exist, and gets its meaning in the plugin.
 
 Source: ``kube-scheduler/config/v1/types_pluginargs.go`` and
 ``pkg/scheduler/apis/config/v1/defaults.go``.
@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from scheduler.config.fields import Seconds
+from scheduler.config.fields import Int32, Seconds
 
 LEAST_ALLOCATED: Final = "LeastAllocated"
 MOST_ALLOCATED: Final = "MostAllocated"
@@ -27,10 +27,10 @@ class Args(msgspec.Struct, frozen=True, rename="camel"):
 class DefaultPreemptionArgs(Args, frozen=True):
     """How many nodes preemption tries, and who may be evicted."""
 
-    min_candidate_nodes_percentage: int = 10
+    min_candidate_nodes_percentage: Int32 = 10
     """The share of the nodes to try at least, in percent, 0 to 100. Default: 10."""
 
-    min_candidate_nodes_absolute: int = 100
+    min_candidate_nodes_absolute: Int32 = 100
     """The number of nodes to try at least; the larger of both counts. Default: 100. Not both may be
     0."""
 
@@ -42,13 +42,67 @@ class DefaultPreemptionArgs(Args, frozen=True):
 class InterPodAffinityArgs(Args, frozen=True):
     """How other pods' affinity counts."""
 
-    hard_pod_affinity_weight: int = 1
+    hard_pod_affinity_weight: Int32 = 1
     """What a *required* affinity of an existing pod adds to a node's score, 0 to 100. Default:
     1."""
 
     ignore_preferred_terms_of_existing_pods: bool = False
     """Whether preferences of existing pods are left out unless the pod has affinity itself.
     Default: false."""
+
+
+class NodeSelectorRequirement(Args, frozen=True):
+    """A core/v1 NodeSelectorRequirement."""
+
+    key: str = ""
+    """The label or field."""
+
+    operator: str = ""
+    """In, NotIn, Exists, DoesNotExist, Gt or Lt."""
+
+    values: tuple[str, ...] = ()
+    """What it is compared with."""
+
+
+class NodeSelectorTerm(Args, frozen=True):
+    """A core/v1 NodeSelectorTerm: all of it must match."""
+
+    match_expressions: tuple[NodeSelectorRequirement, ...] = ()
+    """About labels. Default: none."""
+
+    match_fields: tuple[NodeSelectorRequirement, ...] = ()
+    """About fields. Default: none."""
+
+
+class NodeSelector(Args, frozen=True):
+    """A core/v1 NodeSelector."""
+
+    node_selector_terms: tuple[NodeSelectorTerm, ...] = ()
+    """Terms of which one must match; none matches nothing."""
+
+
+class PreferredSchedulingTerm(Args, frozen=True):
+    """A core/v1 PreferredSchedulingTerm."""
+
+    weight: Int32 = 0
+    """How much it counts."""
+
+    preference: NodeSelectorTerm = NodeSelectorTerm()
+    """What is preferred."""
+
+
+class AddedAffinity(Args, frozen=True):
+    """A core/v1 NodeAffinity, to be decoded strictly."""
+
+    required: NodeSelector | None = msgspec.field(
+        default=None, name="requiredDuringSchedulingIgnoredDuringExecution"
+    )
+    """Where pods must go. Default: anywhere."""
+
+    preferred: tuple[PreferredSchedulingTerm, ...] = msgspec.field(
+        default=(), name="preferredDuringSchedulingIgnoredDuringExecution"
+    )
+    """Where pods would rather go. Default: anywhere."""
 
 
 class NodeAffinityArgs(Args, frozen=True):
@@ -74,10 +128,10 @@ CPU_AND_MEMORY: Final = (ResourceSpec("cpu"), ResourceSpec("memory"))
 class ShapePoint(Args, frozen=True):
     """One corner of a piecewise linear function."""
 
-    utilization: int = 0
+    utilization: Int32 = 0
     """How full, in percent, 0 to 100."""
 
-    score: int = 0
+    score: Int32 = 0
     """How good that is, 0 to 10."""
 
 
@@ -91,9 +145,9 @@ class RequestedToCapacityRatio(Args, frozen=True):
 class ScoringStrategy(Args, frozen=True):
     """What a good level of use is."""
 
-    type: str = LEAST_ALLOCATED
-    """LeastAllocated spreads, MostAllocated packs, RequestedToCapacityRatio follows a shape.
-    Default: LeastAllocated."""
+    type: str = ""
+    """LeastAllocated spreads, MostAllocated packs, RequestedToCapacityRatio follows a shape; must
+    be given."""
 
     resources: tuple[ResourceSpec, ...] = CPU_AND_MEMORY
     """The resources that count. Default: cpu and memory, 1 each (also for an empty list)."""
@@ -111,7 +165,7 @@ class NodeResourcesFitArgs(Args, frozen=True):
     ignored_resource_groups: tuple[str, ...] = ()
     """Prefixes before the slash of extended resources that are not compared. Default: none."""
 
-    scoring_strategy: ScoringStrategy = ScoringStrategy()
+    scoring_strategy: ScoringStrategy = ScoringStrategy(LEAST_ALLOCATED)
     """How nodes are scored. Default: LeastAllocated over cpu and memory."""
 
 
@@ -125,7 +179,7 @@ class NodeResourcesBalancedAllocationArgs(Args, frozen=True):
 class SpreadConstraint(Args, frozen=True):
     """A core/v1 TopologySpreadConstraint, as far as a default one may go."""
 
-    max_skew: int = 0
+    max_skew: Int32 = 0
     """How far domains may differ; positive."""
 
     topology_key: str = ""
@@ -140,7 +194,7 @@ class SpreadConstraint(Args, frozen=True):
     match_label_keys: tuple[str, ...] = ()
     """Labels of the pod whose values join the selector. Default: none."""
 
-    min_domains: int | None = None
+    min_domains: Int32 | None = None
     """Domains expected at least, with DoNotSchedule. Default: 1."""
 
     node_affinity_policy: str | None = None

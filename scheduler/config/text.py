@@ -1,25 +1,75 @@
-"""YAML or JSON text becomes plain values, and every duplicate key is named."""
+"""YAML or JSON text becomes plain values, and every duplicate key is named.
+
+Scalars mean what they mean to kube-scheduler: ``y`` and ``off`` are truth values, ``1e3`` is a
+number, ``1:30`` and ``2026-01-01`` are text.
+
+Source: ``go.yaml.in/yaml/v2/resolve.go``.
+"""
+
+import re
+from typing import Final
 
 import yaml
 
 from scheduler.config.problems import Problems, child
 
-_SPOKEN_TAGS = frozenset(f"tag:yaml.org,2002:{kind}" for kind in ("bool", "int", "float", "null"))
+_TRUE: Final = frozenset(("y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"))
+_FALSE: Final = frozenset(
+    ("n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF")
+)
+_NULL: Final = frozenset(("", "~", "null", "Null", "NULL"))
+_ODD: Final = {
+    **dict.fromkeys((".nan", ".NaN", ".NAN"), float("nan")),
+    **dict.fromkeys((".inf", ".Inf", ".INF", "+.inf", "+.Inf", "+.INF"), float("inf")),
+    **dict.fromkeys(("-.inf", "-.Inf", "-.INF"), float("-inf")),
+}
+_WHOLE: Final = re.compile(
+    r"(?P<sign>[-+]?)(?:0[bB](?P<b2>[01]+)|0[oO]?(?P<b8>[0-7]+)|0[xX](?P<b16>[0-9a-fA-F]+)"
+    r"|(?P<b10>0|[1-9][0-9]{0,4000}))",
+    re.ASCII,
+)
+_FLOAT: Final = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?", re.ASCII)
+_FORCED: Final = frozenset(f"tag:yaml.org,2002:{kind}" for kind in ("bool", "int", "float", "null"))
+_UNTAGGED: Final = "!untagged"
+_MOST_VALUES: Final = 1_000_000
 
 
 def plain(text: str, problems: Problems) -> object:
     """Return what *text* says, in dictionaries, lists and scalars."""
-    loader = yaml.SafeLoader(text)
+    if text.lstrip().startswith("{"):
+        text = text.replace(
+            "\t", " "
+        )  # JSON may be indented by tabs; within its strings none stand
+    loader = _Loader(text)
     try:
-        node = loader.get_single_node()
+        node = loader.get_node() if loader.check_node() else None
+        _refuse_more(loader, problems)
         return None if node is None else _Reading(loader, problems).read(node, "", ())
     except yaml.MarkedYAMLError as mistake:
         problems.add("", f"is no YAML: {_one_line(mistake)}")
     except yaml.YAMLError as mistake:
         problems.add("", f"is no YAML: {' '.join(str(mistake).split())}")
+    except RecursionError:
+        problems.add("", "is nested too deeply")
     finally:
         loader.dispose()
     return None
+
+
+class _Loader(yaml.SafeLoader):
+    """Reads structure alone: a scalar without a tag of its own stays text until it is asked for."""
+
+    DEFAULT_SCALAR_TAG = _UNTAGGED  # type: ignore[misc]  # it has no other way
+    yaml_implicit_resolvers = {"<": [("tag:yaml.org,2002:merge", re.compile("<<"))]}
+
+
+def _refuse_more(loader: _Loader, problems: Problems) -> None:
+    """A second document would be passed over; an empty one, as templates leave it, may be."""
+    while loader.check_node() and (node := loader.get_node()) is not None:
+        if not (isinstance(node, yaml.ScalarNode) and node.value in _NULL):
+            line = node.start_mark.line + 1
+            problems.add("", f"is followed by another one in line {line}; keep one of them")
+            return
 
 
 def _one_line(mistake: yaml.MarkedYAMLError) -> str:
@@ -28,15 +78,34 @@ def _one_line(mistake: yaml.MarkedYAMLError) -> str:
     return f"{where}{mistake.problem or mistake.context}"
 
 
+def _scalar(text: str) -> object:
+    """Return what a scalar without quotes means."""
+    if text in _NULL:
+        return None
+    if text in _TRUE or text in _FALSE:
+        return text in _TRUE
+    if text in _ODD:
+        return _ODD[text]
+    figures = text.replace("_", "") if text[0] in "+-0123456789" else text
+    if found := _WHOLE.fullmatch(figures):
+        base = next(int(name[1:]) for name in ("b2", "b8", "b16", "b10") if found[name])
+        return int(found["sign"] + found[f"b{base}"], base)
+    return float(figures) if _FLOAT.fullmatch(figures) else text
+
+
 class _Reading:
     """One pass over the tree of YAML nodes, which still knows what a dictionary would forget."""
 
-    def __init__(self, loader: yaml.SafeLoader, problems: Problems) -> None:
+    def __init__(self, loader: _Loader, problems: Problems) -> None:
         self._loader = loader
         self._problems = problems
+        self._values = 0
 
     def read(self, node: yaml.Node, path: str, above: tuple[yaml.Node, ...]) -> object:
         """Return the value of *node* at *path*, which stands inside the nodes *above*."""
+        self._values += 1
+        if self._values > _MOST_VALUES:
+            raise yaml.YAMLError("more than a million values, once its aliases are written out")
         if node in above:
             self._problems.add(path, "refers to itself; write the value out")
             return None
@@ -45,14 +114,16 @@ class _Reading:
         if isinstance(node, yaml.SequenceNode):
             inside = (*above, node)
             return [self.read(n, f"{path}[{i}]", inside) for i, n in enumerate(node.value)]
-        # Dates and the like stay text, as a JSON document would have them.
-        if node.tag in _SPOKEN_TAGS:
-            return self._loader.construct_object(node)
-        return node.value
+        assert isinstance(node, yaml.ScalarNode)
+        spoken = node.tag in _FORCED or (node.tag == _UNTAGGED and node.style is None)
+        return _scalar(node.value) if spoken else node.value
 
     def _mapping(
         self, node: yaml.MappingNode, path: str, above: tuple[yaml.Node, ...]
     ) -> dict[str, object]:
+        if not all(isinstance(key, yaml.ScalarNode) for key, _ in node.value):
+            self._problems.add(path, "has a field whose name is no text")
+            return {}
         own = [str(key.value) for key, _ in node.value]
         for name in sorted({name for name in own if own.count(name) > 1}):
             self._problems.add(child(path, name), "is given twice; keep one of them")

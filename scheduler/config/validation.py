@@ -8,6 +8,7 @@ Source: ``pkg/scheduler/apis/config/validation/validation.go``.
 import re
 from typing import Final
 
+from scheduler.config.default_plugins import REMOVED, removed
 from scheduler.config.document import (
     API_VERSION,
     KIND,
@@ -129,6 +130,8 @@ def _check_profile(profile: Profile, path: str, problems: Problems) -> None:
         where = f"{path}.pluginConfig[{index}].name"
         if not config.name:
             problems.add(where, "must be given")
+        elif config.name in REMOVED:
+            problems.add(where, removed(config.name))
         elif config.name in seen:
             problems.add(where, f"repeated config for plugin {config.name}; keep one of them")
         seen.add(config.name)

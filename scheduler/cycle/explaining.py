@@ -1,10 +1,12 @@
 """Why a pod goes where it goes: the decision, and what every plugin said about every node."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from scheduler.cycle.scheduling import Attempt, decide, nominated_rows, rows_to_score
 from scheduler.errors import PluginError
+from scheduler.framework import answers
+from scheduler.framework.asking import ask
 from scheduler.framework.decision import Decision
 from scheduler.framework.objections import Objections, ask_everyone
 from scheduler.framework.scoring import Scored, score_nodes
@@ -36,6 +38,7 @@ class Explanation:
         scored: The nodes whose scores follow, in the order of the scores' rows.
         scores: What every score plugin said; None where no node was scored.
         failed: What went wrong with plugins that could not be heard, by their names.
+        gates: Why the pod would not be let into the queue, by the plugin that says so.
     """
 
     decision: Decision
@@ -44,6 +47,7 @@ class Explanation:
     scored: tuple[str, ...] = ()
     scores: Scored | None = None
     failed: Mapping[str, str] = field(default_factory=dict)
+    gates: Mapping[str, str] = field(default_factory=dict)
 
 
 def explain(attempt: Attempt, decide: Callable[[Attempt], Decision] = decide) -> Explanation:
@@ -54,13 +58,15 @@ def explain(attempt: Attempt, decide: Callable[[Attempt], Decision] = decide) ->
     """
     decision = decide(attempt)
     nodes = attempt.nodes
+    failed: dict[str, str] = {}
+    gates = dict(_gates(attempt, failed))
     if not len(nodes):
-        return Explanation(decision)
+        return Explanation(decision, failed=failed, gates=gates)
     objections = ask_everyone(
         attempt.profile, attempt.pod, nodes, nominated_rows(attempt, nodes), attempt.observer
     )
     feasible = objections.feasible.nonzero()[0]
-    failed = dict(objections.failed)
+    failed |= objections.failed
     scored: tuple[str, ...] = ()
     scores: Scored | None = None
     if len(feasible):
@@ -78,7 +84,21 @@ def explain(attempt: Attempt, decide: Callable[[Attempt], Decision] = decide) ->
         scored,
         scores,
         failed,
+        gates,
     )
+
+
+def _gates(attempt: Attempt, failed: dict[str, str]) -> Iterator[tuple[str, str]]:
+    """Yield who keeps the pod out of the queue: it would not be looked at before that ends."""
+    for plugin in attempt.profile.pre_enqueue:
+        question = answers.held(answers.gate, plugin, "pre_enqueue")
+        try:
+            gate = ask("PreEnqueue", plugin.name, attempt.observer, question, attempt.pod)
+        except PluginError as error:
+            failed[plugin.name] = str(error)
+        else:
+            if gate is not None:
+                yield plugin.name, gate.reason
 
 
 def _by_node(names: Sequence[str], found: Objections) -> dict[str, tuple[Objection, ...]]:

@@ -314,10 +314,11 @@ def _consult(
 
 def _filter_question(attempt: Attempt, narrowed: Narrowed) -> FilterQuestion:
     """Return how post-filter plugins may ask the filters of the profile."""
+    aside = attempt.observer.aside()
 
     def filters(pod: Pod, nodes: NodeTable) -> Filtered:
         nominated = nominated_rows(attempt, nodes)
-        return judge_nodes(attempt.profile, narrowed.skipped, pod, nodes, nominated, SILENT)
+        return judge_nodes(attempt.profile, narrowed.skipped, pod, nodes, nominated, aside)
 
     return filters
 
@@ -350,8 +351,11 @@ def _ask_post_filter(
         # The filters' verdict stands, whatever goes wrong in the search for room.
         return Refusal(str(bug), stop=True)
     yield BREATHE
-    if isinstance(answer, Proposal | Refusal):
-        return answer
+    match answer:
+        case Refusal(str()):
+            return answer
+        case Proposal(Candidate(), tuple(), str()):
+            return answer
     return Refusal(str(PluginError(plugin.name, f"answered PostFilter with {answer!r}")), stop=True)
 
 

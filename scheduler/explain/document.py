@@ -57,7 +57,7 @@ def document(profile: Profile, explanation: Explanation, around: Circumstances) 
         "totals": _totals(explanation),
         "ties": list(decision.ties) if isinstance(decision, Bind) else [],
         "preemption": _preemption(decision),
-        "gates": list(_gates(profile, pod)),
+        "gates": [{"plugin": name, "reason": reason} for name, reason in explanation.gates.items()],
         "failed": dict(explanation.failed),
         "completed": list(around.completed),
         "missing": [dict(each) for each in around.missing],
@@ -125,11 +125,3 @@ def _preemption(decision: Decision) -> Document | None:
 
 def _names(pods: Iterable[Pod]) -> list[str]:
     return [pod.key for pod in pods]
-
-
-def _gates(profile: Profile, pod: Pod) -> Iterable[Document]:
-    """Yield who keeps the pod out of the queue: it would not be looked at before that ends."""
-    for plugin in profile.pre_enqueue:
-        gate = plugin.pre_enqueue(pod)
-        if gate is not None:
-            yield {"plugin": plugin.name, "reason": gate.reason}

@@ -1,5 +1,6 @@
 """A picture from files: what ``kubectl get nodes,pods -A -o json`` prints, or that as YAML."""
 
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
@@ -86,13 +87,37 @@ def documents(text: Text) -> Iterator[Document]:
     try:
         found = [msgspec.json.decode(content)]  # a hundred times faster than YAML
     except msgspec.DecodeError:
-        found = _from_yaml(name, content)
+        plain = content.lstrip("\ufeff \t\r\n")
+        found = _one_after_another(name, plain) if plain[:1] == "{" else _from_yaml(name, content)
+    except RecursionError as problem:
+        raise ConfigurationError(f"{name}: is nested too deeply") from problem
     if not found:
         raise ConfigurationError(f"{name}: is empty; {REMEDY}")
     for document in found:
         if not isinstance(document, dict):
             raise ConfigurationError(f"{name}: holds no Kubernetes object; {REMEDY}")
         yield document
+
+
+def _one_after_another(name: str, content: str) -> list[Any]:
+    """Read JSON objects that follow each other, as the output of several commands in one file."""
+    decoder, found, at = json.JSONDecoder(), [], 0
+    while at < len(content):
+        try:
+            document, at = decoder.raw_decode(content, at)
+        except json.JSONDecodeError as problem:
+            if problem.pos >= len(content.rstrip()) or "Unterminated" in problem.msg:
+                text = f"ends in the middle of an object (line {problem.lineno}): it was cut off"
+                raise ConfigurationError(f"{name}: {text}") from problem
+            try:
+                return _from_yaml(name, content)  # a mapping of YAML may begin with a brace, too
+            except ConfigurationError:
+                where = f"line {problem.lineno}, column {problem.colno}"
+                raise ConfigurationError(f"{name}: no JSON: {where}: {problem.msg}") from problem
+        found.append(document)
+        while content[at : at + 1].isspace():
+            at += 1
+    return found
 
 
 def _from_yaml(name: str, content: str) -> list[Any]:
@@ -102,6 +127,8 @@ def _from_yaml(name: str, content: str) -> list[Any]:
     except yaml.YAMLError as problem:
         text = " ".join(str(problem).split())
         raise ConfigurationError(f"{name}: neither JSON nor YAML: {text}") from problem
+    except RecursionError as problem:
+        raise ConfigurationError(f"{name}: is nested too deeply") from problem
 
 
 class _Kinds:

@@ -20,7 +20,8 @@ class Picture:
 
     ``seen`` are the resources that something was told about, if only that there are none;
     ``unreadable`` says which objects are left out, and why; ``refused`` are pods that kubelets did
-    not take. ``newest`` is the latest time that any node or pod tells, in seconds since 1970.
+    not take; ``ended`` tells the phase of pods that are over. ``newest`` is the latest time that
+    any node or pod tells, in seconds since 1970.
     """
 
     def __init__(self) -> None:
@@ -29,6 +30,7 @@ class Picture:
         self.seen: set[ResourceName] = set()
         self.unreadable: list[str] = []
         self.refused: list[Pod] = []
+        self.ended: dict[str, str] = {}
         self.newest = 0.0
         self.priority_classes: dict[str, PriorityClass] = {}
 
@@ -55,6 +57,7 @@ class Picture:
         if is_refused(pod):
             self.refused.append(pod)
         if pod.status.phase in _ENDED:
+            self.ended[pod.key] = pod.status.phase
             return
         if not pod.uid:  # written by hand: the name has to tell pods apart
             pod = replace(pod, metadata=replace(pod.metadata, uid=str(pod.key)))

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -16,6 +16,7 @@ from scheduler.errors import ConfigurationError
 from scheduler.explain import cluster, completion, trust
 from scheduler.explain.document import Circumstances, Document, document
 from scheduler.explain.dump import Text, documents, missing_kinds, read_dump
+from scheduler.explain.patience import SECONDS, Patience
 from scheduler.explain.picture import Picture
 from scheduler.framework.plugin import needs_of
 from scheduler.framework.profile import Profile, needs_of_all
@@ -26,7 +27,8 @@ from scheduler.kube.rate_limit import RateLimiter
 from scheduler.kube.watched import PODS, PRIORITY_CLASSES, Watched, watched_for
 from scheduler.model.pod import Pod
 from scheduler.plugins.node_trust import NodeTrust
-from scheduler.user_plugins import build_profiles
+from scheduler.stall_timer import StallTimer
+from scheduler.user_plugins import build_profiles, foreign_plugins
 from scheduler.version import __version__
 
 USER_AGENT: Final = f"py-scheduler/{__version__} explain"
@@ -75,8 +77,8 @@ def answer(question: Question) -> Document:
     else:
         kubeconfig = configuration.client_connection.kubeconfig
         subject = asyncio.run(_from_cluster(question, watched, kubeconfig))
-    if configuration.extenders:
-        subject.notes.append(f"{len(configuration.extenders)} extender(s) were not asked")
+    for extender in configuration.extenders:
+        subject.notes.append(f"extender {extender.url_prefix} was not asked")
     profile = _choose_profile(question, profiles, subject)
     return _answer(profile, profiles, watched, subject)
 
@@ -111,7 +113,10 @@ def _answer(
         ledger = trust.remember(picture.cache, picture.refused, profiles.keys(), subject.now)
         subject.notes.extend(trust.told(picture.cache, ledger, pod, subject.now))
     nodes = picture.cache.view()
-    attempt = Attempt(profile, pod, nodes, picture.nominated())
+    timer = StallTimer(SECONDS)
+    timer.install()
+    patience = Patience(foreign_plugins(profile), timer)
+    attempt = Attempt(profile, pod, nodes, picture.nominated(), observer=patience)
     around = Circumstances(
         len(nodes),
         subject.completed,
@@ -185,6 +190,8 @@ async def _from_cluster(
 def _known(question: Question, picture: Picture, where: str, now: float) -> _Subject:
     key = f"{question.namespace or 'default'}/{question.name}"
     pod = picture.pods.get(key)
+    if pod is None and key in picture.ended:
+        raise ConfigurationError(f"pod {key} is over ({picture.ended[key]}): it goes nowhere")
     if pod is None:
         raise ConfigurationError(
             f"there is no pod {key} {where}; name its namespace with -n, or give a manifest with -f"
@@ -200,7 +207,8 @@ def _manifest(text: Text, namespace: str) -> dict[str, Any]:
     found = list(documents(text))
     if len(found) != 1 or found[0].get("kind") != "Pod":
         kinds = ", ".join(str(each.get("kind")) for each in found)
-        raise ConfigurationError(f"{name}: must hold one Pod and nothing else, not {kinds}")
+        inside = "; write its spec.template as a Pod" if _has_template(found) else ""
+        raise ConfigurationError(f"{name}: must hold one Pod and nothing else, not {kinds}{inside}")
     pod = found[0]
     # Read once as it is, for the types of its fields; a name may still be generated.
     unnamed = {"name": "unnamed", **(pod["metadata"] if _is_map(pod, "metadata") else {})}
@@ -208,6 +216,10 @@ def _manifest(text: Text, namespace: str) -> dict[str, Any]:
     if namespace and own and own != namespace:
         raise ConfigurationError(f"{name}: the pod's namespace is {own}, not {namespace}")
     return pod
+
+
+def _has_template(found: Sequence[Mapping[str, Any]]) -> bool:
+    return len(found) == 1 and _is_map(found[0], "spec") and "template" in found[0]["spec"]
 
 
 def _is_map(document: Mapping[str, Any], field: str) -> bool:

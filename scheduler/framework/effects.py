@@ -44,6 +44,10 @@ class Assume:
     item: KubeObject
 
 
+Condition = Callable[[NodeTable], bool | str]
+"""Whether it is so, or a text that says why it never will be."""
+
+
 @dataclass(frozen=True, slots=True)
 class WaitUntil:
     """Hold the pod until *condition* is true.
@@ -53,7 +57,7 @@ class WaitUntil:
     for that reason. Where the pod goes away the wait ends by itself.
     """
 
-    condition: Callable[[NodeTable], bool | str]
+    condition: Condition
     timeout_seconds: float
     what: str
 

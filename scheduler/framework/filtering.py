@@ -8,6 +8,7 @@ Source: ``pkg/scheduler/schedule_one.go`` (findNodesThatFitPod) and
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -117,9 +118,21 @@ def _names(plugins: Sequence[PreFilterPlugin]) -> frozenset[str]:
 
 def _said_before(plugin: PreFilterPlugin, pod: Pod, nodes: NodeTable) -> PreFilterAnswer:
     answer: object = plugin.pre_filter(pod, nodes)
-    if answer is None or isinstance(answer, Skip | Refused | Only | Failure):
-        return answer
+    match answer:
+        case None | Skip() | Failure(text=str()):
+            return answer
+        case Refused(str() as reason) if reason:
+            return answer
+        case Only(names) if _are_names(names):
+            return Only(frozenset(names))
     raise PluginError(plugin.name, f"answered PreFilter with {answer!r}")
+
+
+def _are_names(names: object) -> bool:
+    """Tell whether *names* are that: a list or tuple means the same as a set."""
+    return isinstance(names, AbstractSet | list | tuple) and all(
+        isinstance(name, str) for name in names
+    )
 
 
 def _nothing_left(plugins: Sequence[str]) -> str:
@@ -248,7 +261,8 @@ def _check(plugin: str, answer: object, rows: int) -> None:
         raise PluginError(plugin, f"did not answer with one truth value for each of {rows} rows")
     if isinstance(answer, Failure):
         return
-    if not answer.reason:
+    reason: object = answer.reason
+    if not isinstance(reason, str) or not reason:
         raise PluginError(plugin, "refused nodes without giving a reason")
     resolvable: object = answer.resolvable
     if not isinstance(resolvable, bool | np.bool_) and not (

@@ -27,6 +27,10 @@ class Observer(Protocol):
         """A plugin's turn ends without an answer: it goes on after a pause, in another turn."""
         ...
 
+    def aside(self) -> "Observer":
+        """Return who hears of questions within a plugin's turn: they are watched, not measured."""
+        ...
+
 
 class Silent:
     """Hears nothing."""
@@ -44,6 +48,10 @@ class Silent:
 
     def paused(self, point: str, plugin: str) -> None:
         """Pass over it."""
+
+    def aside(self) -> Observer:
+        """Hear nothing of those either."""
+        return self
 
 
 def _pass_over(_status: str) -> None:

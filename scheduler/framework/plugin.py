@@ -24,11 +24,12 @@ what-if table (``NodeTable.each``) a filter judges every row by that row's own w
 ``node_local`` does too: filters that promise neither are shown one world after the other.
 ``requeue_on`` names the events that could help a pod which the plugin rejected; ``needs`` names
 what has to be read beyond the usual; ``patches`` names, in the same words, what the effects of
-``pre_bind`` patch; ``normalize`` says how raw scores become 0 to 100; ``knows_schedulers = True``
+``pre_bind`` patch; ``pre_bind_seconds`` how long an asynchronous ``pre_bind`` of a plugin by a user
+may take; ``normalize`` says how raw scores become 0 to 100; ``knows_schedulers = True``
 asks the constructor's keyword *schedulers* to be given the scheduler names of all profiles.
 """
 
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
 from scheduler.framework.cluster_event import Requeue
@@ -165,7 +166,9 @@ class PermitPlugin(Plugin, Protocol):
 class PreBindPlugin(Plugin, Protocol):
     """Prepares what must be true before a pod is bound."""
 
-    def pre_bind(self, pod: Pod, node: str, nodes: NodeTable) -> Iterable[Effect]:
+    def pre_bind(
+        self, pod: Pod, node: str, nodes: NodeTable
+    ) -> Iterable[Effect] | Awaitable[Iterable[Effect] | None]:
         """Return what must be done and waited for before *pod* is bound."""
         ...
 

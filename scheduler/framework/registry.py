@@ -1,5 +1,6 @@
 """The plugins there are, and profiles built from them."""
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -22,6 +23,12 @@ _METHODS: Final[Mapping[Point, str]] = {
     Point.PRE_BIND: "pre_bind",
     Point.BIND: "bind",
 }
+
+_FIELD: Final = re.compile(r"[A-Za-z_][\w.\[\]]*: ", re.ASCII)
+
+
+METHODS: Final = (*dict.fromkeys(_METHODS.values()), "unreserve", "normalize")
+"""What a plugin can be asked."""
 
 
 def points_of(plugin: type) -> frozenset[Point]:
@@ -86,9 +93,17 @@ class Registry:
             return plugin(**args, **more) if isinstance(args, Mapping) else plugin(args, **more)
         except ConfigurationError as problem:
             raise ConfigurationError(
-                *(f"profile {spec.scheduler_name}: {line}" for line in problem.problems)
+                *(_placed(line, name, spec) for line in problem.problems)
             ) from problem
-        except Exception as problem:
-            raise ConfigurationError(
-                f"profile {spec.scheduler_name}: initializing plugin {name!r}: {problem}"
-            ) from problem
+        except (Exception, SystemExit) as problem:
+            where = spec.paths.get(name, f"profile {spec.scheduler_name}")
+            text = str(problem) or type(problem).__name__
+            raise ConfigurationError(f"{where}: initializing plugin {name!r}: {text}") from problem
+
+
+def _placed(line: str, name: str, spec: ProfileSpec) -> str:
+    """Say where a plugin's problem stands; a line begins with the argument that is wrong."""
+    where = spec.paths.get(name)
+    if where is None:
+        return f"profile {spec.scheduler_name}: {line}"
+    return f"{where}.{line}" if _FIELD.match(line) else f"{where}: {line}"

@@ -84,23 +84,43 @@ def _cause(problem: Exception) -> str:
 
 
 def _context(extender: Extender, field: str) -> ssl.SSLContext | bool:
-    """Return how the extender is trusted; without an authority its certificate is not checked."""
+    """Return how the extender is trusted.
+
+    With ``enableHTTPS`` and no authority its certificate is not checked, as upstream; without, the
+    system's authorities count unless the document says ``insecure``.
+    """
     tls = extender.tls_config
     if tls is None and not extender.enable_https:
         return True
     tls = tls or TlsConfig()
+    authority = bool(tls.ca_data or tls.ca_file)
+    if tls.insecure and authority:
+        raise ConfigurationError(
+            f"{field}.insecure: contradicts caFile and caData: drop it or drop them"
+        )
+    for given, missing in (("cert", "key"), ("key", "cert")):
+        if _has(tls, given) and not _has(tls, missing):
+            raise ConfigurationError(
+                f"{field}.{missing}File: must be given, or {missing}Data: "
+                f"{given}File and {given}Data are of no use without it"
+            )
+    checked = not tls.insecure and (authority or not extender.enable_https)
     try:
-        return _load(tls)
+        return _load(tls, checked=checked)
     except (OSError, ssl.SSLError, ValueError) as problem:
         raise ConfigurationError(f"{field}: cannot be used: {problem}") from problem
 
 
-def _load(tls: TlsConfig) -> ssl.SSLContext:
+def _has(tls: TlsConfig, what: str) -> bool:
+    return bool(getattr(tls, f"{what}_data") or getattr(tls, f"{what}_file"))
+
+
+def _load(tls: TlsConfig, *, checked: bool) -> ssl.SSLContext:
     context = ssl.create_default_context()
     authority = tls.ca_data.decode() or (Path(tls.ca_file).read_text() if tls.ca_file else "")
     if authority:
         context.load_verify_locations(cadata=authority)
-    else:
+    if not checked:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     if tls.cert_data or tls.cert_file:

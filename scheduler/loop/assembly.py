@@ -27,13 +27,13 @@ from scheduler.loop.neighbours import Neighbours
 from scheduler.loop.placement_plugins import PlacementPlugins
 from scheduler.loop.placement_requests import PlacementRequests
 from scheduler.loop.plugin_care import PluginCare
-from scheduler.loop.stall_timer import StallTimer
 from scheduler.loop.status_writer import StatusWriter
 from scheduler.loop.telemetry import Telemetry
 from scheduler.model.fact import ResourceName
 from scheduler.model.pod import Pod
 from scheduler.queue.hints import ProfileRules, rules_for
 from scheduler.queue.scheduling_queue import QueueSettings, SchedulingQueue
+from scheduler.stall_timer import StallTimer
 
 
 @dataclass(frozen=True, slots=True)

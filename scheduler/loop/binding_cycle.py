@@ -19,7 +19,7 @@ from scheduler.loop.failures import Failed, Failures
 from scheduler.loop.held_pods import HeldPods, Released
 from scheduler.loop.inbox import Inbox
 from scheduler.loop.placement import Placement
-from scheduler.loop.placement_plugins import PlacementPlugins, status_of
+from scheduler.loop.placement_plugins import PlacementPlugins, acts_by_itself, status_of
 from scheduler.loop.placement_requests import PlacementRequests
 from scheduler.loop.telemetry import Telemetry
 from scheduler.model.pod import Pod
@@ -226,7 +226,12 @@ class BindingCycle:
     async def _prepare(self, placement: Placement) -> Failed | None:
         """Perform what the pre-bind plugins ask for; None once the pod may be bound."""
         for plugin in placement.profile.pre_bind:
-            for effect in self._plugins.effects(plugin, placement):
+            wanted = (
+                await self._plugins.acts(plugin, placement)
+                if acts_by_itself(plugin)
+                else self._plugins.effects(plugin, placement)
+            )
+            for effect in wanted:
                 why = placement.called_off or await self._perform(placement, effect)
                 if why:
                     return Failed.error(

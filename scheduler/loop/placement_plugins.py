@@ -6,22 +6,35 @@ Source: ``pkg/scheduler/framework/runtime/framework.go`` (RunReservePluginsReser
 RunReservePluginsUnreserve, RunPermitPlugins, RunPreBindPlugins).
 """
 
+import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
+from inspect import iscoroutinefunction
+from typing import Any, Final
 
 from scheduler.cache.cluster_cache import ClusterCache
 from scheduler.errors import PluginError
-from scheduler.framework.asking import ask
-from scheduler.framework.effects import Effect, Patch, WaitUntil
+from scheduler.framework import answers
+from scheduler.framework.asking import Steps, ask
+from scheduler.framework.effects import Condition, Effect, Patch, WaitUntil
 from scheduler.framework.filtering import ask_filters, ask_pre_filters
 from scheduler.framework.observer import Observer
 from scheduler.framework.plugin import PermitPlugin, PreBindPlugin, Reserved, ReservePlugin
-from scheduler.framework.rejection import Allow, Failure, Reject, Wait
+from scheduler.framework.rejection import Allow, Failure, PermitAnswer, Reject, Wait
 from scheduler.loop.failures import Failed
 from scheduler.loop.placement import Placement
 from scheduler.loop.plugin_care import PluginCare
 from scheduler.loop.telemetry import Telemetry
 from scheduler.model.pod import Pod
 from scheduler.snapshot.node_table import NodeTable
+
+ACTING_SECONDS: Final = 60.0
+"""How long an asynchronous ``pre_bind`` may take that does not say so itself."""
+
+
+def acts_by_itself(plugin: PreBindPlugin) -> bool:
+    """Tell whether *plugin* is a user's with an asynchronous ``pre_bind``."""
+    return iscoroutinefunction(plugin.pre_bind)
 
 
 class PlacementPlugins:
@@ -67,7 +80,7 @@ class PlacementPlugins:
             "Reserve",
             plugin.name,
             self._watch(placement),
-            plugin.reserve,
+            answers.held(answers.reservation, plugin, "reserve"),
             placement.pod,
             placement.node,
             self._cache.view(),
@@ -119,37 +132,69 @@ class PlacementPlugins:
                     waits.append((plugin, answer))
                 case Reject(reason):
                     return Failed.rejected(plugin.name, reason)
-                case _:
-                    raise PluginError(plugin.name, f"answered permit with {answer!r}")
         return waits
 
     def ask_permit(
         self, placement: Placement, plugin: PermitPlugin, waiting: Sequence[Pod]
-    ) -> object:
+    ) -> PermitAnswer:
         """Ask one plugin, for the first time or again."""
-        watch = self._watch(placement)
         return ask(
-            "Permit", plugin.name, watch, plugin.permit, placement.pod, placement.node, waiting
+            "Permit",
+            plugin.name,
+            self._watch(placement),
+            answers.held(answers.permit, plugin, "permit"),
+            placement.pod,
+            placement.node,
+            waiting,
         )
 
     # PreBind.
 
     def effects(self, plugin: PreBindPlugin, placement: Placement) -> list[Effect]:
         """Return what *plugin* wants done before the pod is bound."""
-        return ask(
+        watch = self._watch(placement)
+        found = ask(
             "PreBind",
             plugin.name,
-            self._watch(placement),
-            lambda: list(plugin.pre_bind(placement.pod, placement.node, self._cache.view())),
+            watch,
+            answers.held(answers.effects, plugin, "pre_bind"),
+            placement.pod,
+            placement.node,
+            self._cache.view(),
         )
+
+        def carefully(condition: Condition) -> Condition:
+            return lambda nodes: ask("PreBind", plugin.name, watch, condition, nodes)
+
+        return [
+            replace(each, condition=carefully(each.condition))
+            if isinstance(each, WaitUntil)
+            else each
+            for each in found
+        ]
 
     def has_to_prepare(self, placement: Placement) -> bool:
         """Tell whether a plugin wants something done or waited for before the pod is bound."""
         return any(
-            isinstance(effect, Patch | WaitUntil)
+            acts_by_itself(plugin)
+            or any(isinstance(each, Patch | WaitUntil) for each in self.effects(plugin, placement))
             for plugin in placement.profile.pre_bind
-            for effect in self.effects(plugin, placement)
         )
+
+    async def acts(self, plugin: PreBindPlugin, placement: Placement) -> list[Effect]:
+        """Let *plugin*, whose ``pre_bind`` is asynchronous, act; return what it wants done then.
+
+        It is asked once, after its pod was nominated, and each of its steps is a turn of its own.
+        """
+        seconds = float(getattr(plugin, "pre_bind_seconds", ACTING_SECONDS))
+        asked: Any = plugin.pre_bind(placement.pod, placement.node, self._cache.view())
+        watch = self._watch(placement)
+        try:
+            async with asyncio.timeout(seconds):
+                said = await Steps("PreBind", plugin.name, watch, asked)
+        except TimeoutError:
+            raise PluginError(plugin.name, f"gave no answer in PreBind for {seconds:g}s") from None
+        return answers.effects(plugin.name, said or ())
 
     # Filter, once more.
 

@@ -20,15 +20,16 @@ from types import TracebackType
 from typing import Any, Final, Protocol, TypeVar
 
 from scheduler.errors import MalformedObject, PluginError
+from scheduler.framework import answers
 from scheduler.framework.asking import ask
 from scheduler.framework.cluster_event import Hint, Requeue
 from scheduler.framework.observer import SILENT, Ending, Observer
 from scheduler.framework.plugin import PreEnqueuePlugin
 from scheduler.framework.profile import Profile
 from scheduler.framework.rejection import Gate
-from scheduler.loop.stall_timer import Stalled, StallTimer
 from scheduler.model.pod import Pod
 from scheduler.queue.hints import ProfileRules
+from scheduler.stall_timer import Stalled, StallTimer
 
 R = TypeVar("R")
 
@@ -142,8 +143,10 @@ class PluginCare:
         )
 
     def _gate(self, profile: Profile, gate: PreEnqueuePlugin) -> PreEnqueuePlugin:
-        method = self.method("PreEnqueue", profile, gate.name, gate.pre_enqueue)
-        return gate if method == gate.pre_enqueue else _Gate(gate.name, method)
+        if not self.is_foreign(profile, gate.name):
+            return gate
+        question = answers.held(answers.gate, gate, "pre_enqueue")
+        return _Gate(gate.name, self.method("PreEnqueue", profile, gate.name, question))
 
     def _requeue(self, profile: Profile, plugin: str, said: Requeue) -> Requeue:
         if said.hint is None:
@@ -241,6 +244,10 @@ class _Watch:
     def asked(self, point: str, plugin: str, times: int) -> None:
         """A plugin was asked: about *times* nodes, at points that are about nodes."""
         self.inner.asked(point, plugin, times)
+
+    def aside(self) -> Observer:
+        """Look after plugins that another one asks."""
+        return replace(self, inner=self.inner.aside(), answering=True)
 
     def paused(self, point: str, plugin: str) -> None:
         """A plugin's turn ends without an answer: it goes on after a pause, in another turn."""

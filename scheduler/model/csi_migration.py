@@ -41,7 +41,7 @@ _Disk = (
     | PortworxSource
 )
 
-_AWS_ID = re.compile(r"aws://[^/]*/(vol-[^/]*)/*")
+_AWS_ID = re.compile(r"aws://[^/]*/+(vol-[^/]*)/*")
 _ZONES_BETWEEN: Final = "__"
 _UNSPECIFIED: Final = "UNSPECIFIED"
 _TRANSLATED_KEPT: Final = 4096
@@ -86,33 +86,55 @@ def plugin_of(source: Volume | PersistentVolumeSpec) -> str:
             return ""
 
 
-def volume_of(source: Volume | PersistentVolumeSpec, zones: str = "") -> UniqueVolume | None:
-    """Return an in-tree disk as its successor knows it; None where it cannot be translated.
+@dataclass(frozen=True, slots=True)
+class Untranslated:
+    """A disk of which its plugin's successor can make nothing."""
+
+    why: str
+
+
+def volume_of(
+    source: Volume | PersistentVolumeSpec, zones: str = ""
+) -> UniqueVolume | Untranslated | None:
+    """Return an in-tree disk as its successor knows it; None where it is none.
 
     Args:
         source: Where the disk is described.
         zones: The zones that are written on a PersistentVolume, if it is one.
     """
-    handle: str | None = None
     match _disk_of(source):
         case GcePersistentDiskSource(pd_name=name):
             handle = _gce_handle(name, zones)
         case ElasticBlockStoreSource(volume_id=identity):
             handle = _aws_handle(identity)
-        case AzureDiskSource(disk_uri=uri, kind=kind):
-            handle = uri if kind is None or kind.lower() == "managed" else None
-        case CinderSource(volume_id=identity) | PortworxSource(volume_id=identity):
-            handle = identity
-        case None:
+        case AzureDiskSource(disk_uri=handle, kind=kind):
+            if kind is not None and kind.lower() != "managed":
+                return Untranslated(f"kind({kind}) is not supported in csi migration")
+        case CinderSource(volume_id=handle) | PortworxSource(volume_id=handle):
             pass
-    return (SUCCESSORS[plugin_of(source)].driver, handle) if handle else None
+        case None:
+            return None
+    if isinstance(handle, Untranslated):
+        return handle
+    return SUCCESSORS[plugin_of(source)].driver, handle
 
 
 def volume_behind(volume: PersistentVolume) -> UniqueVolume | None:
     """Return what a PersistentVolume is to its driver; None where no driver attaches it."""
-    if volume.spec.csi is not None:
-        csi = volume.spec.csi
-        return (csi.driver, csi.volume_handle) if csi.driver and csi.volume_handle else None
+    csi = volume.spec.csi
+    found = _translated_disk(volume) if csi is None else (csi.driver, csi.volume_handle)
+    if found is None or isinstance(found, Untranslated):
+        return None
+    return found if all(found) else None
+
+
+def why_untranslated(volume: PersistentVolume) -> str:
+    """Return why the successor can make nothing of an in-tree volume; empty where it can."""
+    found = _translated_disk(volume)
+    return found.why if isinstance(found, Untranslated) else ""
+
+
+def _translated_disk(volume: PersistentVolume) -> UniqueVolume | Untranslated | None:
     labels = volume.metadata.labels
     return volume_of(volume.spec, labels.get(BETA_ZONE) or labels.get(ZONE, ""))
 
@@ -148,14 +170,13 @@ def _translated(
         old, label, renamed = BETA_ZONE, beta_zone, {BETA_ZONE: key, BETA_REGION: REGION}
     else:
         return affinity
-    found = any(
-        each.key == old and each.values for term in terms for each in term.match_expressions
-    )
-    if not found:
-        del renamed[old]
-    terms = tuple(_renamed(term, renamed) for term in terms)
+    named = {each.key for term in terms for each in term.match_expressions if each.values}
     zones = sorted({each.strip() for each in (label or "").split(_ZONES_BETWEEN)} - {""})
-    if not found and zones:
+    renamed = {each: new for each, new in renamed.items() if each in named}
+    if not renamed and not zones:
+        return affinity
+    terms = tuple(_renamed(term, renamed) for term in terms)
+    if old not in named and zones:
         terms = tuple(_and_zones(term, key, zones) for term in terms or (NodeSelectorTerm(),))
     return VolumeNodeAffinity(required=NodeSelector(node_selector_terms=terms))
 
@@ -183,18 +204,30 @@ def _disk_of(source: Volume | PersistentVolumeSpec) -> _Disk | None:
     )
 
 
-def _gce_handle(name: str, label: str) -> str | None:
+def _gce_handle(name: str, label: str) -> str | Untranslated:
     zones = label.split(_ZONES_BETWEEN)
     if len(zones) == 1:
         return f"projects/{_UNSPECIFIED}/zones/{zones[0] or _UNSPECIFIED}/disks/{name}"
-    regions = {zone.rpartition("-")[0] for zone in zones}
-    if len(regions) > 1 or "" in regions:
-        return None
+    regions = set()
+    for zone in zones:
+        locale_region, dash, _ = zone.rpartition("-")
+        if not dash or locale_region.count("-") != 1:
+            return Untranslated(
+                "failed to get region from zones: zone in unexpected format,"
+                f" expected: {{locale}}-{{region}}-{{zone}}, got: {zone}"
+            )
+        regions.add(locale_region)
+    if len(regions) > 1:
+        return Untranslated(f"failed to get region from zones: several regions: {sorted(regions)}")
     return f"projects/{_UNSPECIFIED}/regions/{regions.pop()}/disks/{name}"
 
 
-def _aws_handle(identity: str) -> str | None:
+def _aws_handle(identity: str) -> str | Untranslated:
     if not identity.startswith("aws://"):
         return identity
-    found = _AWS_ID.fullmatch(identity)
-    return found.group(1) if found else None
+    if found := _AWS_ID.fullmatch(identity):
+        return found.group(1)
+    return Untranslated(
+        f"failed to translate Kubernetes ID to EBS Volume ID Invalid format for AWS volume"
+        f" ({identity})"
+    )

@@ -29,6 +29,7 @@ EXISTS: Final = "Exists"
 DOES_NOT_EXIST: Final = "DoesNotExist"
 GT: Final = "Gt"
 LT: Final = "Lt"
+_OPERATORS: Final = frozenset((IN, NOT_IN, EXISTS, DOES_NOT_EXIST, GT, LT))
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +164,8 @@ def node_requirement(expression: LabelSelectorRequirement, field: str) -> Requir
 
 def _requirement(expression: LabelSelectorRequirement, field: str) -> Requirement:
     operator, values = expression.operator, expression.values
+    if operator not in _OPERATORS:
+        raise MalformedObject(f"{field}.operator", f"Unsupported value: {operator!r}")
     _check_key(expression.key, field)
     if operator in {IN, NOT_IN}:
         if not values:
@@ -174,13 +177,10 @@ def _requirement(expression: LabelSelectorRequirement, field: str) -> Requiremen
             raise MalformedObject(
                 f"{field}.values", "values set must be empty for exists and does not exist"
             )
-    elif operator in {GT, LT}:
-        if len(values) != 1 or parse_int64(values[0]) is None:
-            raise MalformedObject(
-                f"{field}.values", "for 'Gt', 'Lt' operators, exactly one integer is required"
-            )
-    else:
-        raise MalformedObject(f"{field}.operator", f"Unsupported value: {operator!r}")
+    elif len(values) != 1 or parse_int64(values[0]) is None:
+        raise MalformedObject(
+            f"{field}.values", "for 'Gt', 'Lt' operators, exactly one integer is required"
+        )
     for index, value in enumerate(values):
         if value and (len(value) > 63 or not _NAME.fullmatch(value)):
             raise MalformedObject(

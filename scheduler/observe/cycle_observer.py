@@ -7,7 +7,7 @@ from time import perf_counter
 from types import TracebackType
 from typing import Final
 
-from scheduler.framework.observer import Ending
+from scheduler.framework.observer import SILENT, Ending, Observer
 from scheduler.observe.metrics import Metrics
 
 SAMPLED_SHARE: Final = 0.1
@@ -58,6 +58,10 @@ class CycleObserver:
                 self._metrics.preemption_tried()
             return
         self._metrics.plugin_asked(plugin, point, self._profile, times)
+
+    def aside(self) -> Observer:
+        """Measure nothing within a plugin's turn: it is part of that."""
+        return SILENT
 
     def paused(self, point: str, plugin: str) -> None:
         """Each turn of a plugin that pauses is timed by itself."""

@@ -11,7 +11,13 @@ import numpy as np
 
 from scheduler.framework.cluster_event import POD, Action, Change, ClusterEvent, Requeue
 from scheduler.framework.rejection import Failure, PreFilterAnswer, Rejection, Skip
-from scheduler.model.csi_migration import SUCCESSORS, UniqueVolume, plugin_of
+from scheduler.model.csi_migration import (
+    SUCCESSORS,
+    UniqueVolume,
+    Untranslated,
+    plugin_of,
+    volume_of,
+)
 from scheduler.model.fact import Resource
 from scheduler.model.pod import Pod
 from scheduler.model.storage import CsiNode, VolumeAttachment
@@ -49,9 +55,10 @@ def _detached(pod: Pod, change: Change) -> bool:
     if not isinstance(gone, VolumeAttachment):
         return True
     return any(not claim.generated for claim in pod.claims) or any(
-        SUCCESSORS[plugin].driver == gone.spec.attacher
-        for plugin in map(plugin_of, pod.storage)
-        if plugin
+        isinstance(volume_of(disk), Untranslated)
+        or SUCCESSORS[plugin_of(disk)].driver == gone.spec.attacher
+        for disk in pod.storage
+        if plugin_of(disk)
     )
 
 
@@ -86,14 +93,30 @@ class NodeVolumeLimits:
         if not _has_volumes(pod):
             return
         volumes = nodes.volumes_of(pod)
-        everywhere = np.ones(len(nodes), dtype=np.bool_)
         if isinstance(volumes, Untold):
-            if volumes.not_found:
-                yield Rejection(everywhere, volumes.why, resolvable=False)
-            else:
-                yield Failure(everywhere, volumes.why)
+            yield from _refuse(volumes, pod, nodes)
         elif volumes:
             yield from _judge(volumes, nodes)
+
+
+def _refuse(untold: Untold, pod: Pod, nodes: NodeTable) -> Iterator[Rejection | Failure]:
+    """Say why the volumes of *pod* cannot be counted."""
+    where = np.ones(len(nodes), dtype=np.bool_)
+    if untold.by_drivers:
+        told = nodes.named(each.metadata.name for each in nodes.objects.csi_nodes())
+        if told.any():
+            yield Failure(told, untold.why)
+        # Elsewhere no disk is translated, and nothing limited.
+        elsewhere = nodes.volumes_of(pod, drivers=False)
+        if not isinstance(elsewhere, Untold):
+            return
+        untold, where = elsewhere, ~told
+    if not where.any():
+        return
+    if untold.not_found:
+        yield Rejection(where, untold.why, resolvable=False)
+    else:
+        yield Failure(where, untold.why)
 
 
 def _judge(volumes: frozenset[UniqueVolume], nodes: NodeTable) -> Iterator[Rejection | Failure]:

@@ -340,10 +340,10 @@ class NodeTable(ColumnView):
                     taken |= tally.where(self._whole)
         return self._corrected(self._gather(taken), lambda row: self._takes_disk(row, wanted))
 
-    def volumes_of(self, pod: Pod) -> frozenset[UniqueVolume] | Untold:
-        """Return the volumes of an incoming *pod*, as drivers count them."""
+    def volumes_of(self, pod: Pod, *, drivers: bool = True) -> frozenset[UniqueVolume] | Untold:
+        """Return the volumes of an incoming *pod*, as drivers count them where there are any."""
         self._check()
-        return self._columns.volumes.of(pod, incoming=True)
+        return self._columns.volumes.of(pod, incoming=True, drivers=drivers)
 
     def volume_limit(self, driver: str) -> Int64s:
         """How many volumes of *driver* the node takes; -1 where any number."""

@@ -14,7 +14,12 @@ from typing import Final
 
 import numpy as np
 
-from scheduler.model.csi_migration import SUCCESSORS, plugin_of, translated_affinity
+from scheduler.model.csi_migration import (
+    SUCCESSORS,
+    plugin_of,
+    translated_affinity,
+    why_untranslated,
+)
 from scheduler.model.selectors import IN, Requirement, Selector
 from scheduler.model.storage import PersistentVolume, TopologySelectorTerm, VolumeNodeAffinity
 from scheduler.snapshot.arrays import Mask
@@ -75,6 +80,17 @@ def reach_of(volume: PersistentVolume, nodes: NodeTable) -> Mask:
         if moved.any():
             mask = np.where(moved, compile_reach(translated_affinity(volume)).mask(nodes), mask)
     return mask
+
+
+def unreadable_on(volume: PersistentVolume, nodes: NodeTable) -> tuple[Mask, str]:
+    """Return on which of *nodes* the driver that took over can make nothing of *volume*, and why.
+
+    Upstream fails there (``plugins/volumebinding/binder.go``, tryTranslatePVToCSI).
+    """
+    why = why_untranslated(volume)
+    if not why:
+        return np.zeros(len(nodes), dtype=np.bool_), ""
+    return _migrated(plugin_of(volume.spec), nodes), f"could not translate pv: {why}"
 
 
 def _migrated(plugin: str, nodes: NodeTable) -> Mask:

@@ -10,7 +10,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from scheduler.model.csi_migration import UniqueVolume, driver_for, volume_behind, volume_of
+from scheduler.model.csi_migration import (
+    UniqueVolume,
+    Untranslated,
+    driver_for,
+    volume_behind,
+    volume_of,
+)
 from scheduler.model.fact import KubeObject, Resource, ResourceName
 from scheduler.model.pod import Pod
 from scheduler.model.storage import (
@@ -20,6 +26,7 @@ from scheduler.model.storage import (
     StorageClass,
     VolumeAttachment,
 )
+from scheduler.model.volumes import PodClaim, Volume
 from scheduler.snapshot.objects import ClusterObjects
 from scheduler.snapshot.tally import Tally, count_under
 from scheduler.snapshot.what_if import Change
@@ -30,10 +37,17 @@ _TO_BE_MADE: Final = "\0to be made"
 
 @dataclass(frozen=True, slots=True)
 class Untold:
-    """The volumes of a pod cannot be told: a claim is not there, or not the pod's own."""
+    """The volumes of a pod cannot be told.
+
+    Args:
+        why: A claim is not there, or not the pod's own; or nothing can be made of a disk.
+        not_found: Whether a claim is not there.
+        by_drivers: Whether it is a disk, so that only nodes with drivers are concerned.
+    """
 
     why: str
     not_found: bool = False
+    by_drivers: bool = False
 
 
 @dataclass(slots=True, eq=False)
@@ -43,7 +57,7 @@ class RowVolumes:
     Args:
         mounted: How often pods use each volume.
         attached: Volumes that are attached, whether or not a pod uses them.
-        problem: Why some pod's volumes cannot be told; empty mostly.
+        problem: Why the volumes of the first such pod cannot be told; empty mostly.
     """
 
     mounted: Counter[UniqueVolume] = field(default_factory=Counter)
@@ -143,31 +157,42 @@ class VolumeUse:
         self._mount(left, change.added)
         return left
 
-    def of(self, pod: Pod, *, incoming: bool = False) -> frozenset[UniqueVolume] | Untold:
+    def of(
+        self, pod: Pod, *, incoming: bool = False, drivers: bool = True
+    ) -> frozenset[UniqueVolume] | Untold:
         """Return the volumes of *pod*, as drivers count them.
 
         A claim that does not exist is no volume, unless the pod is *incoming* and needs it to run.
+        On a node without *drivers* the disks that the pod names itself are not counted.
         """
         if not pod.storage:
             return frozenset()
         found: set[UniqueVolume | None] = set()
-        if len(pod.claims) < len(pod.storage):
-            found.update(map(volume_of, pod.storage))
-        for wanted in pod.claims:
-            if not wanted.name:
-                return Untold("PersistentVolumeClaim had no name")
-            claim = self._objects.claim(wanted.namespace, wanted.name)
-            if claim is None:
-                if incoming:
-                    return Untold(
-                        f"looking up PVC {wanted.key}: {claim_not_found(wanted.name)}",
-                        not_found=True,
-                    )
-            elif wanted.generated and not owned_by(claim, pod):
-                return Untold(not_owned(claim, pod))
+        claims = iter(pod.claims)
+        for source in pod.storage:
+            if source.persistent_volume_claim is not None or source.ephemeral is not None:
+                volume = self._of_claim(next(claims), pod, incoming=incoming)
             else:
-                found.add(self._behind(claim))
+                volume = _of_disk(source) if drivers else None
+            if isinstance(volume, Untold):
+                return volume
+            found.add(volume)
         return frozenset(volume for volume in found if volume is not None)
+
+    def _of_claim(
+        self, wanted: PodClaim, pod: Pod, *, incoming: bool
+    ) -> UniqueVolume | Untold | None:
+        if not wanted.name:
+            return Untold("PersistentVolumeClaim had no name")
+        claim = self._objects.claim(wanted.namespace, wanted.name)
+        if claim is None:
+            if not incoming:
+                return None
+            why = f"looking up PVC {wanted.key}: {claim_not_found(wanted.name)}"
+            return Untold(why, not_found=True)
+        if wanted.generated and not owned_by(claim, pod):
+            return Untold(not_owned(claim, pod))
+        return self._behind(claim)
 
     def count(self) -> None:
         """Count again what changed since somebody last asked."""
@@ -320,7 +345,7 @@ class VolumeUse:
             if pod.storage:
                 volumes = self.of(pod)
                 if isinstance(volumes, Untold):
-                    found.problem = volumes.why
+                    found.problem = found.problem or volumes.why
                 else:
                     found.mounted.update(volumes)
 
@@ -367,6 +392,14 @@ class VolumeUse:
     def _row_of(self, node: str) -> Iterator[int]:
         if node in self._rows:
             yield self._rows[node]
+
+
+def _of_disk(source: Volume) -> UniqueVolume | Untold | None:
+    found = volume_of(source)
+    if isinstance(found, Untranslated):
+        why = f"converting volume({source.name}) from inline to csi: {found.why}"
+        return Untold(why, by_drivers=True)
+    return found
 
 
 def _provisioner(item: KubeObject | None) -> str | None:

@@ -1,6 +1,7 @@
 """A plugin that is asked one question at a time: does it answer, and in the right shape?"""
 
 from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any, NoReturn
 
 import numpy as np
@@ -63,7 +64,7 @@ class AskedPlugin:
                 case Refused(reason, resolvable):
                     self._check_reason("pre_filter", reason)
                     return [frozenset({(reason, resolvable)})] * len(table)
-                case Only(names):
+                case Only(names) if _are_names(names):
                     allowed = table.named(names)
                 case Failure(text=text):
                     self.fail(f"pre_filter failed: {text}")
@@ -193,7 +194,7 @@ class AskedPlugin:
     def _ask_of(self, question: Callable[..., Any], what: str, *args: object) -> Any:
         try:
             return question(*args)
-        except Exception as bug:
+        except (Exception, SystemExit) as bug:
             hint = ""
             if "read-only" in str(bug):
                 hint = " (arrays of a NodeTable belong to everybody: work on a copy)"
@@ -223,3 +224,9 @@ def _as_list(answer: Any) -> object:
 
 def _assumes(answer: object) -> bool:
     return isinstance(answer, Sequence) and all(isinstance(each, Assume) for each in answer)
+
+
+def _are_names(names: object) -> bool:
+    return isinstance(names, AbstractSet | list | tuple) and all(
+        isinstance(name, str) for name in names
+    )

@@ -110,8 +110,14 @@ class _Examination:
             self._asked.fail(f"it needs a name: a text, not {name!r}")
         if not any(self._asked.serves(method) for method in _METHODS if method not in _BESIDES):
             self._asked.fail("it serves no extension point; is a method misspelled?")
+        if self._asked.serves("reserve") and not self._asked.serves("unreserve"):
+            self._asked.fail("it has reserve and no unreserve, which takes back what was noted")
+        if isinstance(self._asked.declared("needs", ()), str):
+            self._asked.fail("needs is one text; it is a list of them")
         for method in _METHODS:
             found = self._asked.declared(method)
+            if method == "pre_bind" and iscoroutinefunction(found):
+                continue  # it may act, and is not asked here
             if iscoroutinefunction(found) or isasyncgenfunction(found):
                 self._asked.fail(f"{method} is async; plugins decide in plain functions")
         for need in self._asked.declared("needs", ()):
@@ -219,7 +225,7 @@ class _Examination:
             asked.reserve(pod, node, table)
         if asked.serves("permit"):
             asked.permit(pod, node)
-        if asked.serves("pre_bind"):
+        if asked.serves("pre_bind") and not iscoroutinefunction(asked.declared("pre_bind")):
             asked.pre_bind(pod, node, table)
 
     def check_hints(self, pod: Pod) -> None:

@@ -180,6 +180,28 @@ def test_mistakes_of_the_operator_end_with_2(tmp_path):
     assert runner.invoke(main, ["check", "--kubeconfig", "/nowhere"]).exit_code == 2
 
 
+def test_what_run_would_refuse_is_refused(tmp_path):
+    path = tmp_path / "config.yaml"
+    path.write_text(f"{HEAD}profiles: [{{schedulerName: default-scheduler}}]\n")
+    runner = CliRunner()
+
+    refused = runner.invoke(main, ["check", "--rules", "--config", str(path)])
+    assert refused.exit_code == 2
+    assert "profiles[0].schedulerName: default-scheduler belongs to" in refused.output
+    meant = ["check", "--rules", "--config", str(path), "--replace-default-scheduler"]
+    assert runner.invoke(main, meant).exit_code == 0
+
+
+def test_a_certificate_of_an_extender_that_cannot_be_read_is_named(tmp_path):
+    path = tmp_path / "config.yaml"
+    path.write_text(f"{HEAD}extenders: [{{urlPrefix: a, tlsConfig: {{caFile: /no/such}}}}]\n")
+
+    result = CliRunner().invoke(main, ["check", "--config", str(path)])
+
+    assert result.exit_code == 2
+    assert "extenders[0].tlsConfig: cannot be used: " in result.output
+
+
 def test_a_server_that_does_not_answer_ends_with_1(tmp_path):
     result = CliRunner().invoke(
         main, ["check", "--master", "http://127.0.0.1:1"], env=_no(tmp_path)

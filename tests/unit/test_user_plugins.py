@@ -66,6 +66,51 @@ class Broken(Good):
         raise RuntimeError("no luck")
 
 
+class Slow(Good):
+    name = "Slow"
+
+    async def score(self, pod, nodes):
+        return None
+
+
+class Acts(Good):
+    name = "Acts"
+
+    async def pre_bind(self, pod, node, nodes):
+        return None
+
+
+class Binds(Good):
+    name = "Binds"
+
+    def bind(self, pod, node):
+        pass
+
+
+class Reserves:
+    name = "Reserves"
+
+    def reserve(self, pod, node, nodes):
+        return None
+
+
+class OneText(Good):
+    name = "OneText"
+    needs = "node.annotations"
+
+
+class Woken(Good):
+    name = "Woken"
+    requeue_on = ("Node",)
+
+
+class Leaves(Good):
+    name = "Leaves"
+
+    def __init__(self):
+        raise SystemExit(3)
+
+
 function = len
 '''
 
@@ -76,9 +121,10 @@ def module(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(tmp_path))
     (tmp_path / "home_made.py").write_text(MODULE)
     (tmp_path / "explosive.py").write_text("raise RuntimeError('boom\\nand more')\n")
+    (tmp_path / "script.py").write_text("raise SystemExit(3)\n")
     (tmp_path / "incomplete.py").write_text("import not_there_at_all\n")
     yield "home_made"
-    for name in ("home_made", "explosive", "incomplete"):
+    for name in ("home_made", "explosive", "script", "incomplete"):
         sys.modules.pop(name, None)
 
 
@@ -134,6 +180,12 @@ def test_a_plugin_of_the_house_cannot_be_replaced_by_its_name(monkeypatch):
     assert load(["NodeName"]) == {}
 
 
+def test_a_pre_bind_alone_may_be_asynchronous(module):
+    _, profiles = build_profiles(draft("home_made:Acts"))
+
+    assert "Acts" in {each.name for each in profiles["py-scheduler"].pre_bind}
+
+
 @pytest.mark.parametrize(
     ("name", "says"),
     [
@@ -149,6 +201,16 @@ def test_a_plugin_of_the_house_cannot_be_replaced_by_its_name(monkeypatch):
         ("home_made:Impostor", "another plugin is named NodeName; give it a name of its own"),
         ("home_made:Greedy", "plugin Greedy (home_made:Greedy): needs 'everything', which nobody"),
         ("home_made:Broken", "initializing plugin 'home_made:Broken': no luck"),
+        ("home_made:Leaves", "initializing plugin 'home_made:Leaves': 3"),
+        ("home_made:Slow", "score is async; plugins decide in plain functions"),
+        ("home_made:Binds", "bind would never be asked: the scheduler binds, or an extender does"),
+        ("home_made:Reserves", "class Reserves has reserve and no unreserve; write one"),
+        (
+            "home_made:OneText",
+            "plugin OneText (home_made:OneText): needs is one text; write a list",
+        ),
+        ("home_made:Woken", "requeue_on holds something else than Requeue(ClusterEvent(...))"),
+        ("script:X", "plugin script:X: importing module script raised SystemExit: 3"),
         ("Unheard", 'Plugin "Unheard" does not exist; check the spelling, or install'),
     ],
 )
@@ -159,6 +221,7 @@ def test_a_plugin_that_cannot_be_used_is_named(module, name, says):
 def test_arguments_that_the_constructor_does_not_take_are_named(module):
     said = refusal(f"{module}:Good", args="{weight: 5}")
 
+    assert said.startswith("profiles[0].pluginConfig[0].args: ")
     assert "initializing plugin 'home_made:Good'" in said
     assert "unexpected keyword argument 'weight'" in said
 

@@ -21,18 +21,21 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/metrics"
 )
 
-// A question is one cluster and the pods that are asked about, each by itself.
+// A question is one cluster and the pods that are asked about, each by itself; or configuration
+// documents alone.
 type question struct {
-	Config  json.RawMessage   `json:"config"`
-	Objects []json.RawMessage `json:"objects"`
-	Pods    []json.RawMessage `json:"pods"`
+	Config    json.RawMessage   `json:"config"`
+	Objects   []json.RawMessage `json:"objects"`
+	Pods      []json.RawMessage `json:"pods"`
+	Documents []string          `json:"documents"`
 }
 
 // An answer names nodes by their index in Nodes.
 type answer struct {
-	Nodes []string    `json:"nodes"`
-	Pods  []podAnswer `json:"pods"`
-	Error string      `json:"error,omitempty"`
+	Nodes     []string    `json:"nodes"`
+	Pods      []podAnswer `json:"pods"`
+	Documents []ruling    `json:"documents,omitempty"`
+	Error     string      `json:"error,omitempty"`
 }
 
 func main() {
@@ -98,6 +101,12 @@ func reply(line []byte) (given answer) {
 	var asked question
 	if err := json.Unmarshal(line, &asked); err != nil {
 		return answer{Error: err.Error()}
+	}
+	if asked.Documents != nil {
+		for _, text := range asked.Documents {
+			given.Documents = append(given.Documents, judgeDocument(ctx, text))
+		}
+		return given
 	}
 	cluster, err := newCluster(ctx, asked.Config, asked.Objects)
 	if err != nil {

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from scheduler.model.storage import PersistentVolumeClaim
+from scheduler.model.storage import PersistentVolume, PersistentVolumeClaim
 from scheduler.snapshot.node_table import NodeTable
-from scheduler.snapshot.volume_reach import reach_of
+from scheduler.snapshot.volume_reach import reach_of, unreadable_on
 from scheduler.snapshot.volume_use import claim_not_found
 
 
@@ -59,8 +59,8 @@ def _is_meant(each: Expected, node: str, alone: NodeTable) -> bool | str:
         return f'failed to check binding: persistentvolume "{each.volume}" not found'
     if volume.metadata.resource_version == each.version:
         return False
-    if not reach_of(volume, alone)[0]:
-        return _mismatch(each.volume, node)
+    if why := _out_of_reach(volume, node, alone):
+        return why
     if volume.spec.claim_ref is None or not volume.spec.claim_ref.uid:
         return f'ClaimRef got reset for pv "{each.volume}"'
     return True
@@ -81,11 +81,17 @@ def _is_made(
         volume = alone.objects.told_volume(claim.spec.volume_name)
         if volume is None:
             return False
-        if not reach_of(volume, alone)[0]:
-            return _mismatch(volume.name, node)
+        if why := _out_of_reach(volume, node, alone):
+            return why
     return True
 
 
-def _mismatch(volume: str, node: str) -> str:
+def _out_of_reach(volume: PersistentVolume, node: str, alone: NodeTable) -> str:
+    """Return why *node* cannot reach *volume*; empty where it can."""
+    unreadable, why = unreadable_on(volume, alone)
+    if unreadable[0]:
+        return f"failed to translate pv to csi: {why}"
+    if reach_of(volume, alone)[0]:
+        return ""
     why = "no matching NodeSelectorTerms"
-    return f'pv "{volume}" node affinity doesn\'t match node "{node}": {why}'
+    return f'pv "{volume.name}" node affinity doesn\'t match node "{node}": {why}'

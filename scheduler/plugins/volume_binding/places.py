@@ -15,7 +15,7 @@ from scheduler.model.storage import CsiStorageCapacity, PersistentVolumeClaim, S
 from scheduler.plugins.volume_binding.claims import Claims
 from scheduler.snapshot.node_table import NodeTable
 from scheduler.snapshot.volume_matching import Match, match_volumes
-from scheduler.snapshot.volume_reach import allowed, reach_of, selected
+from scheduler.snapshot.volume_reach import allowed, reach_of, selected, unreadable_on
 
 _OUT_OF_REACH: Final = "node(s) didn't match PersistentVolume's node affinity"
 _NO_VOLUME: Final = "node(s) didn't find available persistent volumes to bind"
@@ -36,12 +36,15 @@ class Judgement:
         numbers: The number of each row's match.
         matches: Claims and the volumes found for them.
         provisioned: Claims, found nothing for, whose volumes would have to be made, by match.
+        failed: Rows that cannot be judged, of which nothing else is said.
+        failures: Why not.
     """
 
     out_of_reach: NodeMask
     no_volume: NodeMask
     no_space: NodeMask
     volume_gone: NodeMask
+    failed: NodeMask
     numbers: NDArray[np.intp]
     matches: Sequence[Match] = (Match(),)
     provisioned: Sequence[tuple[PersistentVolumeClaim, ...]] = ((),)
@@ -50,25 +53,29 @@ class Judgement:
     @classmethod
     def of(cls, rows: int) -> "Judgement":
         """Return one in which nothing stands against any of *rows* rows."""
-        masks = np.zeros((4, rows), dtype=np.bool_)
-        return cls(masks[0], masks[1], masks[2], masks[3], np.zeros(rows, dtype=np.intp))
+        masks = np.zeros((5, rows), dtype=np.bool_)
+        numbers = np.zeros(rows, dtype=np.intp)
+        return cls(masks[0], masks[1], masks[2], masks[3], masks[4], numbers)
 
     @property
     def reasons(self) -> tuple[tuple[NodeMask, str], ...]:
         """What stands against which rows, in upstream's order."""
-        return (
-            (self.out_of_reach, _OUT_OF_REACH),
-            (self.no_volume, _NO_VOLUME),
-            (self.no_space, _NO_SPACE),
-            (self.volume_gone, _VOLUME_GONE),
+        return tuple(
+            (mask & ~self.failed, reason)
+            for mask, reason in (
+                (self.out_of_reach, _OUT_OF_REACH),
+                (self.no_volume, _NO_VOLUME),
+                (self.no_space, _NO_SPACE),
+                (self.volume_gone, _VOLUME_GONE),
+            )
         )
 
     def fail(self, rows: NodeMask, why: str) -> None:
-        """Note that *rows* cannot be judged; nothing else is said about them then."""
+        """Note that *rows* cannot be judged, unless that is known already."""
+        rows = rows & ~self.failed
         if rows.any():
             self.failures.append(Failure(rows, why))
-            for mask, _ in self.reasons:
-                np.logical_and(mask, ~rows, out=mask)
+            self.failed |= rows
 
 
 def judge(claims: Claims, nodes: NodeTable) -> Judgement:
@@ -90,6 +97,8 @@ def _judge_bound(
         if volume is None:
             found.volume_gone |= untroubled
         else:
+            unreadable, why = unreadable_on(volume, nodes)
+            found.fail(untroubled & unreadable, why)
             found.out_of_reach |= untroubled & ~reach_of(volume, nodes)
 
 

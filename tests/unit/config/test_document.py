@@ -80,6 +80,36 @@ def test_json_is_read_as_well():
     assert read(text).resolve(UPSTREAM_POINTS).profiles[0].scheduler_name == "a"
 
 
+def test_json_may_be_indented_by_tabs():
+    text = f'{{\n\t"apiVersion": "{parts.API_VERSION}",\n\t"kind": "{parts.KIND}"\n}}'
+
+    assert read(text).resolve(UPSTREAM_POINTS) == resolve()
+
+
+@pytest.mark.parametrize("rest", ["---\n", "---\n# nothing\n", "...\n", "---\n---\n"])
+def test_empty_documents_may_follow(rest):
+    assert resolve(f"parallelism: 16\n{rest}").document == resolve().document
+
+
+def test_aliases_cannot_blow_a_document_up():
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x]"]
+    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 8)}]" for n in range(1, 9)]
+
+    assert problems_of("\n".join(lines))[0].startswith("document: is no YAML: more than a million")
+
+
+def test_a_document_that_is_nested_too_deeply_is_refused():
+    assert problems_of("[" * 5000, head="")[0] == "document: is nested too deeply"
+
+
+def test_zero_durations_mean_the_default():
+    text = "leaderElection: {leaseDuration: 0s, renewDeadline: 0s, retryPeriod: 0s}"
+    found = resolve(f"{text}\nextenders: [{{httpTimeout: 0s}}]")
+
+    assert found.leader_election == resolve().leader_election
+    assert found.extenders[0].http_timeout_seconds == 5
+
+
 def test_null_stands_for_nothing_said():
     assert resolve("profiles:\nparallelism: null\nleaderElection:\n") == resolve()
 
@@ -108,6 +138,15 @@ def test_fields_without_meaning_are_named_if_written():
         ("parallelism: 1.5", "parallelism: must be a whole number, got 1.5"),
         ("delayCacheUntilActive: 1", "delayCacheUntilActive: must be true or false, got 1"),
         ("clientConnection: {qps: x}", "clientConnection.qps: must be a number, got 'x'"),
+        (
+            "clientConnection: {qps: .nan}",
+            "clientConnection.qps: must be a number of a size that exists, got nan",
+        ),
+        (
+            "clientConnection: {qps: .inf}",
+            "clientConnection.qps: must be a number of a size that exists, got inf",
+        ),
+        ("? [a]\n: 1", "document: has a field whose name is no text"),
         ("clientConnection: 3", "clientConnection: must hold fields, got 3"),
         (
             "clientConnection: {kubeconfig: 3}",
@@ -153,7 +192,7 @@ def test_what_cannot_be_read_is_named_with_its_path(text, expected):
         ("", "document: is empty; begin with apiVersion:"),
         ("[]", "document: must hold fields, got []"),
         ("a: [", "document: is no YAML: line 1, column 5:"),
-        ("a: 1\n---\nb: 2", "document: is no YAML: line 2, column 1:"),
+        ("a: 1\n---\nb: 2", "document: is followed by another one in line 3; keep one of them"),
         ("kind: KubeSchedulerConfiguration", "apiVersion: must be given"),
         ("apiVersion: kubescheduler.config.k8s.io/v1", "kind: must be given"),
         ("kind: Pod\napiVersion: v1", "kind: couldn't decode as KubeSchedulerConfiguration"),
@@ -188,7 +227,7 @@ def test_a_mistake_is_not_blamed_again_for_what_follows_from_it():
     [
         ("clientConnection: {burst: -1}", "clientConnection.burst: must be non-negative"),
         (
-            "leaderElection: {leaseDuration: 0s}",
+            "leaderElection: {leaseDuration: -1s}",
             "leaderElection.leaseDuration: must be greater than zero",
         ),
         (
@@ -196,7 +235,7 @@ def test_a_mistake_is_not_blamed_again_for_what_follows_from_it():
             "leaderElection.renewDeadline: must be greater than zero",
         ),
         (
-            "leaderElection: {retryPeriod: 0s}",
+            "leaderElection: {retryPeriod: -1s}",
             "leaderElection.retryPeriod: must be greater than zero",
         ),
         (

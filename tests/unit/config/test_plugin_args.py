@@ -52,7 +52,8 @@ def test_pods_of_other_schedulers_may_be_evicted_unless_a_document_says_otherwis
 def test_an_empty_list_of_resources_and_a_zero_weight_mean_the_default():
     empty = args_of("NodeResourcesFit", "{scoringStrategy: {type: MostAllocated, resources: []}}")
     weightless = args_of(
-        "NodeResourcesFit", "{scoringStrategy: {resources: [{name: a.b/c, weight: 0}]}}"
+        "NodeResourcesFit",
+        "{scoringStrategy: {type: LeastAllocated, resources: [{name: a.b/c, weight: 0}]}}",
     )
 
     assert empty.scoring_strategy == args.ScoringStrategy("MostAllocated")
@@ -61,9 +62,12 @@ def test_an_empty_list_of_resources_and_a_zero_weight_mean_the_default():
 
 def test_affinity_and_arguments_of_other_plugins_stay_as_written():
     term = "{nodeSelectorTerms: [{matchExpressions: []}]}"
-    added = args_of("NodeAffinity", f"{{addedAffinity: {{required: {term}}}}}")
+    required = "requiredDuringSchedulingIgnoredDuringExecution"
+    added = args_of("NodeAffinity", f"{{addedAffinity: {{{required}: {term}}}}}")
 
-    assert added.added_affinity == {"required": {"nodeSelectorTerms": [{"matchExpressions": []}]}}
+    assert added.added_affinity[required] == {
+        "nodeSelectorTerms": [{"matchExpressions": [], "matchFields": []}]
+    }
     assert args_of("Mine", "{a: {b: [1, x]}}") == {"a": {"b": [1, "x"]}}
 
 
@@ -79,6 +83,7 @@ def test_durations_are_read():
     assert found == args.DynamicResourcesArgs(0, 60)
 
 
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 CONSTRAINT = "{maxSkew: 1, topologyKey: a, whenUnsatisfiable: DoNotSchedule}"
 RATIO = "scoringStrategy: {type: RequestedToCapacityRatio, requestedToCapacityRatio: "
 
@@ -98,11 +103,6 @@ RATIO = "scoringStrategy: {type: RequestedToCapacityRatio, requestedToCapacityRa
             "DefaultPreemption",
             "{minCandidateNodesAbsolute: -1}",
             "minCandidateNodesAbsolute: not in valid range [0, inf)",
-        ),
-        (
-            "DefaultPreemption",
-            "{minCandidateNodesAbsolute: 0, minCandidateNodesPercentage: 0}",
-            "minCandidateNodesPercentage: cannot be zero at the same time",
         ),
         (
             "DefaultPreemption",
@@ -134,6 +134,27 @@ RATIO = "scoringStrategy: {type: RequestedToCapacityRatio, requestedToCapacityRa
             "{ignoredResourceGroups: ['a b']}",
             "ignoredResourceGroups[0]: 'a b' is no resource group",
         ),
+        ("NodeResourcesFit", "{scoringStrategy: {}}", "scoringStrategy.type: must be one of"),
+        (
+            "NodeResourcesFit",
+            "{scoringStrategy: {type: MostAllocated, resources: [{name: a b}]}}",
+            "scoringStrategy.resources[0].name: 'a b' is no resource name such as cpu",
+        ),
+        (
+            "DefaultPreemption",
+            "{minCandidateNodesAbsolute: 2147483648}",
+            "minCandidateNodesAbsolute: must be a whole number of 32 bits",
+        ),
+        (
+            "NodeAffinity",
+            "{addedAffinity: {required: {}}}",
+            "addedAffinity.required: unknown field; there are preferredDuringSchedulingIgnored",
+        ),
+        (
+            "NodeAffinity",
+            f"{{addedAffinity: {{{REQUIRED}: {{nodeSelectorTerms: [{{matchExpression: []}}]}}}}}}",
+            f"addedAffinity.{REQUIRED}.nodeSelectorTerms[0].matchExpression: unknown field; did",
+        ),
         (
             "NodeResourcesFit",
             "{scoringStrategy: {type: Best}}",
@@ -141,7 +162,7 @@ RATIO = "scoringStrategy: {type: RequestedToCapacityRatio, requestedToCapacityRa
         ),
         (
             "NodeResourcesFit",
-            "{scoringStrategy: {resources: [{name: cpu, weight: 101}]}}",
+            "{scoringStrategy: {type: MostAllocated, resources: [{name: cpu, weight: 101}]}}",
             "scoringStrategy.resources[0].weight: resource weight of cpu not in valid range (0, 1",
         ),
         (
@@ -151,7 +172,7 @@ RATIO = "scoringStrategy: {type: RequestedToCapacityRatio, requestedToCapacityRa
         ),
         (
             "NodeResourcesFit",
-            "{scoringStrategy: {requestedToCapacityRatio: {}}}",
+            "{scoringStrategy: {type: MostAllocated, requestedToCapacityRatio: {}}}",
             "scoringStrategy.requestedToCapacityRatio: must be nil when type is not Requested",
         ),
         (
@@ -202,6 +223,21 @@ def test_rules(plugin, written, expected):
 
     assert len(caught.value.problems) == 1
     assert caught.value.problems[0].startswith(f"profiles[0].pluginConfig[0].args.{expected}")
+
+
+def test_both_numbers_of_candidates_are_blamed_where_there_would_be_none():
+    with pytest.raises(ConfigurationError) as caught:
+        args_of(
+            "DefaultPreemption", "{minCandidateNodesAbsolute: 0, minCandidateNodesPercentage: 0}"
+        )
+
+    percentage, absolute = caught.value.problems
+    assert "args.minCandidateNodesPercentage: cannot be zero at the same time" in percentage
+    assert "args.minCandidateNodesAbsolute: cannot be zero at the same time" in absolute
+
+
+def test_the_type_may_be_left_empty():
+    assert args_of("VolumeBinding", "{kind: '', apiVersion: null}") == args.VolumeBindingArgs()
 
 
 @pytest.mark.parametrize(

@@ -168,8 +168,8 @@ def test_expansion(said, point, expected):
         ({"multiPoint": "CinderLimits"}, "multiPoint.enabled[0]: CinderLimits was invalid in"),
         ({"score": "A=-1"}, "score.enabled[0].weight: must not be negative, got -1"),
         (
-            {"score": "A=92233720368547758 B=1"},
-            "score: total score of Score plugins could overflow",
+            {"score": "A=2147483648"},
+            "score.enabled[0].weight: must be a whole number of 32 bits, got 2147483648",
         ),
         ({"bind_off": "*"}, "bind: at least one bind plugin is needed for profile with"),
         ({"queueSort": "Sort A"}, "queueSort.enabled: only one queue sort plugin can be enabled"),

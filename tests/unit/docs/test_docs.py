@@ -15,6 +15,7 @@ from scheduler.cli.run import run as run_command
 from scheduler.config import document, plugin_args
 from scheduler.config.configuration import read
 from scheduler.config.default_plugins import missing_among
+from scheduler.explain.question import Question, answer
 from scheduler.framework.registry import Registry
 from scheduler.observe import event_names, families
 from scheduler.plugins import IN_TREE
@@ -168,6 +169,37 @@ def test_every_plugin_has_its_row():
     )
 
     assert sorted(set(rows) - {"Plugin"}) == sorted(IN_TREE)
+
+
+def test_every_field_of_an_explanation_is_promised():
+    pods = [("busy", "3", 0, "n"), ("web", "2", 1, "")]
+    items = [
+        {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": "n"},
+            "status": {"allocatable": {"cpu": "4", "pods": "9"}},
+        },
+        *(
+            {
+                "apiVersion": "v1",
+                "kind": "Pod",
+                "metadata": {"name": name, "namespace": "default"},
+                "spec": {
+                    "priority": priority,
+                    "nodeName": node,
+                    "containers": [{"name": "c", "resources": {"requests": {"cpu": cpu}}}],
+                },
+            }
+            for name, cpu, priority, node in pods
+        ),
+    ]
+    dump = ("dump", json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+    said = answer(Question(name="web", snapshots=(dump,)))
+    first, second = _section(_read("docs/explain.md"), "The document").split("`preemption` tells")
+
+    assert re.findall(r"^\| `(\w+)` \|", first, re.MULTILINE) == list(said)
+    assert re.findall(r"^\| `(\w+)` \|", second, re.MULTILINE) == list(said["preemption"])
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import pytest
 
 from scheduler.errors import ConfigurationError
 from scheduler.explain.question import Question, answer
-from tests.unit.explain.asking import ask, ask_new, new
+from tests.unit.explain.asking import ask, ask_new, new, node, pod
 
 
 @pytest.mark.parametrize(
@@ -16,6 +16,17 @@ from tests.unit.explain.asking import ask, ask_new, new
         ("{}", "dump: an object without kind; give"),
         ('{"kind": "List", "items": 3}', "dump: items: must be a list of objects"),
         ('{"kind": "List", "items": [{}]}', "dump: an item without kind; give"),
+        (
+            '{"kind": "List", "items": [{"ki',
+            "dump: ends in the middle of an object (line 1)",
+        ),
+        ('{"kind": "List",', "dump: ends in the middle of an object (line 1): it was cut off"),
+        (
+            '{"kind": "List"}\n{"kind" 3}',
+            "dump: no JSON: line 2, column 9: Expecting ':'",
+        ),
+        ("[" * 5000, "dump: is nested too deeply"),
+        ('{"a":' * 99999, "dump: is nested too deeply"),
         ("a: b: c", "dump: neither JSON nor YAML: mapping values are not allowed"),
         ('{"kind": "List", "items": []}', "there is no pod default/web in the snapshot; name its"),
     ],
@@ -31,6 +42,10 @@ def test_a_bad_snapshot_is_refused_in_one_line(text, says):
     ("document", "says"),
     [
         ({"kind": "Deployment"}, "pod.yaml: must hold one Pod and nothing else, not Deployment"),
+        (
+            {"kind": "Deployment", "spec": {"template": {}}},
+            "pod.yaml: must hold one Pod and nothing else, not Deployment; write its spec.template",
+        ),
         ({**new(), "spec": 3}, "pod.yaml: spec: Expected `object`, got `int`"),
         ({**new(), "metadata": {"name": 3}}, "pod.yaml: metadata.name: Expected `str`"),
         (new(cpu="lots"), "pod.yaml: spec.containers[0].resources.requests[cpu]"),
@@ -47,3 +62,8 @@ def test_a_bad_manifest_is_refused_in_one_line(document, says):
 def test_an_unknown_profile_is_refused():
     with pytest.raises(ConfigurationError, match="there is no profile other; the configuration"):
         ask(profile="other")
+
+
+def test_a_pod_that_is_over_is_told_as_such():
+    with pytest.raises(ConfigurationError, match=r"pod default/web is over \(Succeeded\)"):
+        ask(node("a"), {**pod("web"), "status": {"phase": "Succeeded"}})

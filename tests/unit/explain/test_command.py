@@ -1,5 +1,6 @@
 """The command line of `py-scheduler explain`: tables, documents and mistakes."""
 
+import gzip
 import json
 
 import pytest
@@ -73,6 +74,7 @@ def test_documents_can_be_read_back(files, output, read):
         (("-f", "-", "-s", "-"), "only one file can be read from standard input"),
         (("web", "-s", "x", "--context", "c"), "with --snapshot no API server is asked"),
         (("web", "-s", "nowhere"), "error: --snapshot: cannot read nowhere: No such file"),
+        (("shop/web", "-s", "x"), "a name has no slash: write -n shop web"),
     ],
 )
 def test_mistakes_cost_one_line_and_exit_code_2(args, says):
@@ -80,3 +82,17 @@ def test_mistakes_cost_one_line_and_exit_code_2(args, says):
 
     assert result.exit_code == 2
     assert says in result.output
+
+
+def test_a_compressed_snapshot_is_named_as_such(tmp_path):
+    path = tmp_path / "dump.json.gz"
+    path.write_bytes(gzip.compress(dump(*CLUSTER)[1].encode()))
+
+    result = invoke("web", "-s", path)
+
+    assert result.exit_code == 2
+    assert "is compressed; unpack it first, as by zcat" in result.output
+
+
+def test_a_pod_may_be_named_as_kubectl_names_it(files):
+    assert invoke("pod/web", "-s", files / "dump.json").exit_code == 0

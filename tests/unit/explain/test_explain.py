@@ -147,6 +147,15 @@ def test_several_files_and_yaml_make_one_cluster():
     assert (said["nodes"], said["node"]) == (2, "a")
 
 
+def test_the_output_of_several_commands_may_follow_each_other():
+    """``(kubectl get nodes -o json; kubectl get pods -A -o json) > dump.json``."""
+    parts = (dump(*CLUSTER[:2])[1], json.dumps(json.loads(dump(*CLUSTER[2:])[1]), indent=2))
+
+    said = answer(Question(name="web", snapshots=(("dump", "\n".join(parts)),)))
+
+    assert said == ask()
+
+
 def test_times_in_yaml_stay_text():
     text = (
         "apiVersion: v1\nkind: Node\nmetadata: {name: a, creationTimestamp: 2026-01-01T00:00:00Z}\n"
@@ -161,4 +170,4 @@ def test_times_in_yaml_stay_text():
 def test_extenders_are_said_not_to_have_been_asked():
     document = f"{HEAD}extenders: [{{urlPrefix: 'http://127.0.0.1:9', filterVerb: filter}}]"
 
-    assert "1 extender(s) were not asked" in ask(config=document)["notes"]
+    assert "extender http://127.0.0.1:9 was not asked" in ask(config=document)["notes"]

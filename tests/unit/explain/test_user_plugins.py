@@ -46,6 +46,21 @@ class Stubborn:
         yield Rejection(np.ones(len(nodes), dtype=np.bool_), "said twice")
 
 
+class Endless:
+    name = "Endless"
+
+    def score(self, pod, nodes):
+        while True:
+            pass
+
+
+class Gates:
+    name = "Gates"
+
+    def pre_enqueue(self, pod):
+        return "no"
+
+
 class Loaded:
     name = "Loaded"
     needs = {"gauges.v1.example.com", "node.annotations"}
@@ -101,6 +116,24 @@ def test_a_plugin_that_cannot_be_heard_is_named(plugins):
     assert said["decision"] == "Retry"
     assert said["failed"] == {"Raises": "plugin 'Raises' raised RuntimeError in Filter: no luck"}
     assert said["feasible"] == ["free"]
+
+
+# pytest-timeout's alarm and the one under test are the same.
+@pytest.mark.timeout(60, method="thread")
+def test_a_plugin_that_does_not_come_to_an_end_is_broken_off(plugins):
+    said = ask(config=plugins("Endless"))
+
+    assert (said["decision"], said["node"]) == ("Bind", "free")
+    assert said["failed"] == {
+        "Endless": "plugin 'Endless' stalled: it gave no answer in Score for 1s"
+    }
+
+
+def test_a_gate_that_answers_in_the_wrong_shape_is_named(plugins):
+    said = ask(config=plugins("Gates"))
+
+    assert said["gates"] == []
+    assert said["failed"] == {"Gates": "plugin 'Gates' answered pre_enqueue with 'no'"}
 
 
 def test_pre_filters_are_heard_too(plugins):

@@ -229,6 +229,35 @@ def test_a_certificate_that_cannot_be_used_is_named():
         ExtenderClient([broken])
 
 
+@pytest.mark.parametrize(
+    ("tls", "expected"),
+    [
+        ({"insecure": True, "ca_file": "/ca"}, "insecure: contradicts caFile and caData"),
+        ({"cert_file": "/cert"}, "keyFile: must be given, or keyData"),
+        ({"key_file": "/key"}, "certFile: must be given, or certData"),
+        ({"ca_file": "/no/such/file"}, "cannot be used: .*No such file"),
+    ],
+)
+def test_trust_that_cannot_be_meant_is_refused_at_the_start(tls, expected):
+    extender = Extender(url_prefix="https://a", tls_config=TlsConfig(**tls))
+
+    with pytest.raises(ConfigurationError, match=rf"extenders\[0\]\.tlsConfig[.:] ?{expected}"):
+        ExtenderClient([extender])
+
+
+@pytest.mark.parametrize(
+    ("insecure", "enable_https", "asked"),
+    [(False, False, False), (True, False, True), (False, True, True)],
+    ids=["the system's authorities", "insecure", "enableHTTPS alone checks nothing, as upstream"],
+)
+async def test_without_an_authority_who_is_trusted(secured, insecure, enable_https, asked):
+    tls = TlsConfig(insecure=insecure, **shown(secured.authority))
+
+    await decide([filtering(secured, enable_https=enable_https, tls_config=tls)])
+
+    assert bool(secured.asked) == asked
+
+
 async def test_whole_objects_are_sent_as_they_came(service):
     """Fields that the scheduler never reads reach an extender that keeps no cache of its own."""
     pod_json = {

@@ -10,19 +10,26 @@ import numpy as np
 import pytest
 import uvloop
 
+from scheduler.cache.cluster_cache import ClusterCache
 from scheduler.cycle.scheduling import Attempt, decide
 from scheduler.errors import MalformedObject, PluginError
 from scheduler.framework.asking import ask
 from scheduler.framework.cluster_event import Action, ClusterEvent, Requeue
+from scheduler.framework.decision import Bind
+from scheduler.framework.effects import WaitUntil
 from scheduler.framework.filtering import Narrowed, filter_nodes
 from scheduler.framework.normalize import PROPORTIONAL
 from scheduler.framework.observer import SILENT
 from scheduler.framework.profile import Profile, Weighted
 from scheduler.framework.rejection import Gate, Rejection
 from scheduler.framework.scoring import score_nodes
+from scheduler.loop.placement import Placement
+from scheduler.loop.placement_plugins import PlacementPlugins
 from scheduler.loop.plugin_care import CHANCES, PluginCare
-from scheduler.loop.stall_timer import StallTimer
+from scheduler.loop.telemetry import Telemetry
+from scheduler.observe.metrics import Metrics
 from scheduler.queue.hints import rules_for
+from scheduler.stall_timer import StallTimer
 from scheduler.testing import make_node, make_pod, make_table
 from scheduler.testing.clock import run
 from scheduler.testing.harness import Harness, bare_profile, default_profile
@@ -321,6 +328,31 @@ def test_a_plugin_that_another_one_asks_is_the_one_to_blame(timer):
     assert [each[:2] for each in ear.heard] == [("stalled", "Inner"), ("failed", "Inner")]
 
 
+def test_a_stall_in_the_search_for_room_is_broken(timer):
+    asked = []
+
+    def refuse_then_spin():
+        asked.append(1)
+        return spin() if len(asked) > 1 else True
+
+    class Hesitant(Moody):
+        def filter(self, pod, nodes):
+            self.does()
+            return [Rejection(np.ones(len(nodes), dtype=np.bool_), "no")]
+
+    ear, profile = Ear(), default_profile(Hesitant(refuse_then_spin))
+    name = profile.scheduler_name
+    care = PluginCare({name: profile}, {name: {"Moody"}}, ear, timer)
+    pod = make_pod("urgent", priority=5)
+    nodes = make_table(make_node("a"), placed=[make_pod("low").on("a")])
+
+    decision = decide(Attempt(profile, pod, nodes, {}, observer=care.watch(profile, pod)))
+
+    assert len(asked) == 2
+    assert ("stalled", "Moody", "Filter") in ear.heard
+    assert "plugin 'Moody' stalled" in decision.message
+
+
 class Searches:
     """A post-filter that pauses well, and then finds nothing but trouble."""
 
@@ -474,3 +506,49 @@ def test_a_stopped_profile_says_why_and_others_go_on():
     assert care.check() == care.stopped["one"]
     assert {each[1] for each in told["one"]} == {"SchedulerError"}
     assert {each[2] for each in told["one"]} == {care.stopped["one"]}
+
+
+def test_a_stall_is_broken_after_the_choice_as_well(timer):
+    """Whatever stands between the timer and a plugin must be a room in which it may ring."""
+    stalling = type(
+        "Moody",
+        (),
+        {
+            "name": "Moody",
+            "reserve": lambda *_: spin(),
+            "unreserve": lambda *_: spin(),
+            "permit": lambda *_: spin(),
+            "pre_bind": lambda *_: (spin() for _ in "x"),
+        },
+    )()
+    ear = Ear()
+    several = (stalling,)
+    profile = Profile("p", queue_sort=None, reserve=several, permit=several, pre_bind=several)
+    cache = ClusterCache()
+    cache.add_node(make_node("a"))
+    care = PluginCare({"p": profile}, {"p": {"Moody"}}, ear, timer)
+    plugins = PlacementPlugins(cache, Telemetry(Metrics()), care)
+    placement = Placement(None, profile, PODS[0], Bind(PODS[0], "a", 1, 1), 0.0, None)
+
+    with pytest.raises(PluginError, match="stalled: it gave no answer in Reserve"):
+        plugins.reserve(placement)
+    with pytest.raises(PluginError, match="stalled: it gave no answer in Permit"):
+        plugins.permit(placement, ())
+    with pytest.raises(PluginError, match="stalled: it gave no answer in PreBind"):
+        plugins.effects(stalling, placement)
+    plugins.unreserve(placement)
+    assert ear.heard.count(("stalled", "Moody", "Unreserve")) == 1
+
+
+def test_a_stall_in_a_condition_is_broken(timer):
+    wait = WaitUntil(lambda nodes: spin(), 5, "it")
+    plugin = type("Moody", (), {"name": "Moody", "pre_bind": lambda *_: [wait]})()
+    profile = Profile("p", queue_sort=None, pre_bind=(plugin,))
+    care = PluginCare({"p": profile}, {"p": {"Moody"}}, Ear(), timer)
+    plugins = PlacementPlugins(ClusterCache(), Telemetry(Metrics()), care)
+    placement = Placement(None, profile, PODS[0], Bind(PODS[0], "a", 1, 1), 0.0, None)
+
+    (effect,) = plugins.effects(plugin, placement)
+
+    with pytest.raises(PluginError, match="stalled: it gave no answer in PreBind"):
+        effect.condition(NODES)

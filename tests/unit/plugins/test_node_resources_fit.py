@@ -464,7 +464,7 @@ def test_ignored_resources_are_not_ignored_by_hints():
         ),
         pytest.param(
             NodeResourcesFitArgs(
-                scoring_strategy=ScoringStrategy(resources=(ResourceSpec("cpu", 101),))
+                scoring_strategy=ScoringStrategy("LeastAllocated", (ResourceSpec("cpu", 101),))
             ),
             "scoringStrategy.resources[0].weight: ",
             id="a weight beyond 100",

@@ -175,8 +175,6 @@ def test_what_a_provisioner_made_that_was_part_of_kubernetes_counts_too():
     "source",
     [
         {"iscsi": {"iqn": "iqn.x"}},
-        {"awsElasticBlockStore": {"volumeID": "aws://strange"}},
-        {"azureDisk": {"diskURI": "/x", "kind": "Shared"}},
         {"csi": {"driver": EBS}},
     ],
 )
@@ -185,6 +183,39 @@ def test_other_disks_are_not_counted(source):
     nodes = limited(1, pods, bound("new"))
 
     assert codes(PLUGIN, make_pod(volumes=using("new")), nodes) == [OK]
+
+
+STRANGE = [
+    {"name": "v", "awsElasticBlockStore": {"volumeID": "aws://strange"}},
+    {"name": "v", "azureDisk": {"diskURI": "/x", "kind": "Shared"}},
+]
+
+
+@pytest.mark.parametrize("disk", STRANGE)
+def test_a_node_with_a_disk_that_its_driver_cannot_know_cannot_be_judged(disk):
+    there = make_pod("x", node="a", volumes=[disk])
+
+    assert codes(PLUGIN, make_pod(volumes=using("new")), limited(1, [there], bound("new"))) == [E]
+    assert codes(PLUGIN, make_pod(), limited(1, [there])) == [OK]
+
+
+@pytest.mark.parametrize("disk", STRANGE)
+def test_a_pod_with_a_disk_that_no_driver_can_know_fails_where_there_are_drivers(disk):
+    nodes = stored([make_node("a"), make_node("b")], (), [csi_node("a")])
+
+    assert codes(PLUGIN, make_pod(volumes=[disk]), nodes) == [E, OK]
+    # What is wrong first is told first; where there are no drivers a disk is no trouble.
+    assert codes(PLUGIN, make_pod(volumes=[disk, *using("gone")]), nodes) == [E, UAU]
+    assert codes(PLUGIN, make_pod(volumes=[*using("gone"), disk]), nodes) == [UAU, UAU]
+    assert codes(PLUGIN, make_pod(volumes=[disk, *using("")]), nodes) == [E, E]
+
+
+@pytest.mark.parametrize("named", ["aws://eu-1a/vol-1", "aws:///vol-1", "aws:////vol-1/", "vol-1"])
+def test_a_disk_is_one_under_all_its_names(named):
+    disk = {"name": "v", "awsElasticBlockStore": {"volumeID": named}}
+    nodes = limited(1, [make_pod("x", node="a", volumes=[DISK])])
+
+    assert codes(PLUGIN, make_pod(volumes=[disk]), nodes) == [OK]
 
 
 def own(pod, owner):
@@ -342,6 +373,13 @@ WANTING = make_pod("pod", volumes=using("data"))
 )
 def test_what_could_help(resource, action, old, new, expected):
     assert wakes(PLUGIN, WANTING, resource, action, old, new) == expected
+
+
+@pytest.mark.parametrize("disk", STRANGE)
+def test_any_attachment_may_help_a_pod_whose_disk_no_driver_can_know(disk):
+    gone = attachment("va", "a", "pv", GCE)
+
+    assert wakes(PLUGIN, make_pod(volumes=[disk]), ATTACHED, Action.DELETE, gone, None)
 
 
 @pytest.mark.parametrize(("attacher", "expected"), [(EBS, True), (GCE, False)])

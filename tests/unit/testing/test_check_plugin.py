@@ -2,6 +2,7 @@
 
 import itertools
 import re
+import sys
 
 import numpy as np
 import pytest
@@ -189,6 +190,10 @@ BAD = {
         plugin(pre_filter=lambda self, pod, nodes: False),
         "pre_filter answered False; it is None, Skip",
     ),
+    "nodes by number": (
+        plugin(pre_filter=lambda self, pod, nodes: Only([3])),
+        r"pre_filter answered Only\(names=\[3\]\)",
+    ),
     "pre_filter without a reason": (
         plugin(pre_filter=lambda self, pod, nodes: Refused("")),
         "pre_filter gave '' for a reason",
@@ -228,6 +233,15 @@ BAD = {
         plugin(reserve=lambda self, pod, node, nodes: True, unreserve=lambda self, pod, node: None),
         "reserve answered True",
     ),
+    "reserve alone": (
+        plugin(reserve=lambda self, pod, node, nodes: None),
+        "it has reserve and no unreserve",
+    ),
+    "ends the process": (
+        filtering(lambda pod, nodes: sys.exit(3)),
+        "filter raised SystemExit: 3",
+    ),
+    "one text for needs": (filtering(needs="node.annotations"), "needs is one text"),
     "unreserve of what was never reserved": (
         plugin(
             reserve=lambda self, pod, node, nodes: None,
@@ -252,6 +266,13 @@ def test_a_broken_rule_is_named_with_the_plugin(bad, told):
 
     assert str(caught.value).startswith("plugin '")
     assert re.search(told, str(caught.value)), str(caught.value)
+
+
+def test_a_pre_bind_may_act_and_is_not_asked_here():
+    async def pre_bind(self, pod, node, nodes):
+        raise AssertionError
+
+    check_plugin(plugin(pre_bind=pre_bind))
 
 
 def test_an_asynchronous_method_is_told_apart_at_once():
