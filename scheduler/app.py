@@ -77,10 +77,7 @@ def _event_loop_run(main: Coroutine[Any, Any, int]) -> int:
     return code
 
 
-async def _schedule(
-    settings: RunSettings,
-    started_with: Plan,
-) -> int:
+async def _schedule(settings: RunSettings, started_with: Plan) -> int:
     """Open what has to be open, run, and close everything in turn."""
     configuration = started_with.configuration
     connection = configuration.client_connection

@@ -230,7 +230,7 @@ def _zone(dice: Dice, nodes: list[Json]) -> str:
 
 def _labels(dice: Dice, nodes: list[Json]) -> Json:
     labels = {}
-    if dice.chance(0.35):
+    if dice.chance(0.5):
         key = dice.one((ZONE, ZONE, BETA_ZONE))
         labels[key] = dice.weighted(
             {

@@ -5,13 +5,16 @@ What does not count as a difference:
 - a plugin that skips is a plugin that refuses no node, or scores every node 0;
 - upstream breaks ties in an order of its own, so that its choice has to be one of our best nodes;
 - a node that soft spreading ignores is marked by -1 in our raw scores and by 0 in upstream's;
-- the wording of errors (as opposed to refusals): both must have failed;
+- the wording of errors (as opposed to refusals): both must have failed. So it is within a message,
+  where preemption ended by one: of several pods that cannot be judged, which one is told of depends
+  on the order in which upstream took others off the node;
 - the message about a pod whose own nominated node lies outside the nodes that pre-filters named:
   upstream judged that node beforehand, and adds what it found to a text about the others.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 _ERROR: Final = "Error"
+_WORDING: Final = re.compile(r'(?<=preemption: running)( "\w+" filter plugin): .*')
 _NARROWED: Final = "node(s) didn't satisfy plugin(s) ["
 
 
@@ -87,8 +91,16 @@ def _ended_differently(
         hosts = {theirs["host"], own["host"]}
         if len(hosts) > 1 and not hosts <= best:
             yield Difference("host", theirs["host"], f"{own['host']} of {sorted(best)}")
-    elif theirs != own and not _tells_of_nominee(theirs, own, pod):
+    elif _without_wording(theirs) != _without_wording(own) and not _tells_of_nominee(
+        theirs, own, pod
+    ):
         yield Difference("outcome", theirs, own)
+
+
+def _without_wording(outcome: Json) -> Json:
+    if "message" not in outcome:
+        return outcome
+    return {**outcome, "message": _WORDING.sub(r"\1", outcome["message"])}
 
 
 def _tells_of_nominee(upstream: Json, ours: Json, pod: Json) -> bool:

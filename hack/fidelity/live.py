@@ -54,7 +54,8 @@ _KINDS: Final = {
 }
 # A pod that names its node, or is gated, is never tried.
 _JUDGES: Final = REASONS.keys() - {"NodeName", "SchedulingGates"}
-_LEAST_BY_PLUGIN: Final = 3
+_LEAST_BY_PLUGIN: Final = 1
+_TOUCHED: Final = "example.com/touched"
 _PODS_IN_CLUSTER: Final = 25
 _PATIENCE_SECONDS: Final = 60.0
 _PAUSE_SECONDS: Final = 0.005
@@ -228,7 +229,9 @@ class _Cluster:
         made = make_postable_cluster(dice, self.name, _PODS_IN_CLUSTER)
         for each in made.objects:
             self.refused += not self._create(each)
-        self._await_nodes(sum(each["kind"] == "Node" for each in made.objects))
+        nodes = [each for each in made.objects if each["kind"] == "Node"]
+        self._await_nodes(len(nodes))
+        self._touch(nodes)
         return made.pods
 
     def _create(self, document: Json) -> bool:
@@ -254,25 +257,50 @@ class _Cluster:
         self._await_nodes(0)
 
     def _await_nodes(self, count: int) -> None:
-        """Wait until kube-scheduler knows so many nodes: let it tell why a pod fits on none."""
+        """Wait until kube-scheduler knows so many nodes."""
         told = f"0/{count} nodes are available" if count else "no nodes available"
+        self._await_word(told, {"nodeSelector": {"nobody": "has-this"}})
+
+    def _touch(self, nodes: Sequence[Json]) -> None:
+        """Change all nodes, and wait until kube-scheduler knows.
+
+        It counts who has an image as of when it last looked at each node, which it does only if
+        the node has changed: one that it came to know early would not know of the others.
+        """
+        change = {"metadata": {"labels": {_TOUCHED: ""}}}
+        for node in nodes:
+            self._plane.request("PATCH", _path(node), change, content_type=MERGE_PATCH)
+        untouched = [{"key": _TOUCHED, "operator": "DoesNotExist"}]
+        required = {"nodeSelectorTerms": [{"matchExpressions": untouched}]}
+        wish = {
+            "affinity": {
+                "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}
+            },
+            "tolerations": [{"operator": "Exists"}],
+        }
+        count = len(nodes)
+        why = "node(s) didn't match Pod's node affinity/selector"
+        self._await_word(f"0/{count} nodes are available: {count} {why}.", wish)
+
+    def _await_word(self, told: str, wish: Json) -> None:
+        """Wait until kube-scheduler tells this why a pod with such a wish fits on no node."""
         canary = {
             "apiVersion": "v1",
             "kind": "Pod",
             "metadata": {"name": "canary", "namespace": "default"},
             "spec": {
                 "schedulerName": "py-scheduler",
-                "nodeSelector": {"nobody": "has-this"},
                 "containers": [{"name": "main", "image": "canary"}],
+                **wish,
             },
         }
 
-        def knows() -> bool:
+        def tells() -> bool:
             decided = self.decided(self._plane.request("POST", _siblings(canary), canary))
             self.settle(decided)
-            return bool(condition_of(decided)["message"].startswith(told))
+            return bool(condition_of(decided).get("message", "").startswith(told))
 
-        _awaited(knows, f"word of {count} nodes")
+        _awaited(tells, f"these words: {told}")
 
     def objects(self) -> list[Json]:
         """Read everything that scheduling depends on."""

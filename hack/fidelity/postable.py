@@ -32,9 +32,9 @@ class PostableCluster:
 
 
 def make_postable_cluster(dice: Dice, name: str, pods: int) -> PostableCluster:
-    """Make a cluster that an API server takes, most of it; two nodes have a twin, for ties."""
+    """Make a cluster that an API server takes, most of it; three nodes have a twin, for ties."""
     nodes = make_nodes(dice)
-    nodes += [_twin(node) for node in nodes[:2]]
+    nodes += [_twin(node) for node in nodes[:3]]
     names = [node["metadata"]["name"] for node in nodes]
     services = make_services(dice)
     for service in services:

@@ -113,7 +113,7 @@ class Core:
         self._telemetry = telemetry
         self._may_act = may_act
         self._loop_settings = loop_settings
-        self._clock = clock
+        self.clock = clock
         self._wall = wall
         self._ours = set(setup.profiles)
         self.cache, self.inbox, self._rooms = ClusterCache(), Inbox(), MadeRoom()
@@ -156,7 +156,7 @@ class Core:
             telemetry=self._telemetry,
             awaited=self._setup.awaited,
             may_act=self._may_act,
-            clock=self._clock,
+            clock=self.clock,
             settings=self._loop_settings,
             extending=self._setup.extending,
         )
@@ -195,7 +195,7 @@ class Core:
             plugins=PlacementPlugins(self.cache, self._telemetry, self.care),
             requests=PlacementRequests(self._binds, self._pace, self._telemetry),
             telemetry=self._telemetry,
-            clock=self._clock,
+            clock=self.clock,
             extending=self._setup.extending,
             left=lambda pod: self.evictions.left(pod),  # noqa: PLW0108 - later
         )
@@ -212,7 +212,7 @@ class Core:
             binding=self.binding,
             status=self.status,
             telemetry=self._telemetry,
-            clock=self._clock,
+            clock=self.clock,
             wall=self._stamp,
         )
 
@@ -237,7 +237,7 @@ class Core:
             telemetry=self._telemetry,
             newest=lambda pod: self.handlers.newest(pod),  # noqa: PLW0108 - later
             ours=self._ours,
-            clock=self._clock,
+            clock=self.clock,
             wall=self._stamp,
         )
 

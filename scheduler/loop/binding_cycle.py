@@ -171,8 +171,11 @@ class BindingCycle:
         result = "Error" if released.broken else "Unschedulable" if released.why else "Success"
         self._telemetry.permit_waited(result, self._clock() - began)
         if released.why:
-            fail = Failed.error if released.broken else _rejected
-            failed = fail(released.why, released.plugin)
+            failed = (
+                Failed.error(released.why, released.plugin)
+                if released.broken
+                else Failed.rejected(released.plugin, released.why)
+            )
             self._inbox.put(lambda: self._undo(placement, failed))
             return
         self._inbox.put(lambda: self._queue.done(placement.pod.uid))
@@ -298,10 +301,6 @@ class BindingCycle:
             only=None if but is None else lambda pod: pod.uid != but.uid,
         )
         self._left(placed)
-
-
-def _rejected(why: str, plugin: str) -> Failed:
-    return Failed.rejected(plugin, why)
 
 
 def _die_of(bug: BaseException) -> None:

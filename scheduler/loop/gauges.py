@@ -1,7 +1,6 @@
 """What is read off the loop when somebody scrapes: who waits, for how long, and what is known."""
 
 import asyncio
-import time
 from collections.abc import Callable, Sized
 
 from scheduler.loop.assembly import Core
@@ -32,7 +31,7 @@ def read_gauges(
 
 def _pending_age(core: Core) -> dict[tuple[str, ...], float]:
     oldest = core.queue.oldest()
-    return {(): 0.0 if oldest is None else time.monotonic() - oldest}
+    return {(): 0.0 if oldest is None else core.clock() - oldest}
 
 
 def _watch_silence(watches: Watches) -> dict[str, float]:

@@ -125,6 +125,17 @@ def test_of_errors_only_that_they_happen_counts():
     assert places({"outcome": {"error": "x"}}, {"outcome": {"error": "y"}}) == []
 
 
+def test_of_an_error_within_a_message_only_whose_it_is_counts():
+    def told(plugin, why):
+        message = (
+            f'0/1 nodes are available: 1 x. preemption: running "{plugin}" filter plugin: {why}'
+        )
+        return answer(outcome={"message": message})
+
+    assert places(told("Volumes", "of one pod"), told("Volumes", "of another")) == []
+    assert places(told("Volumes", "of one pod"), told("Ports", "of one pod")) == ["outcome"]
+
+
 def test_a_node_that_cannot_be_judged_is_told_as_an_error_by_both():
     broken = answer(combined=[refusal(0, code="Error")], feasible=[1])
     ours = {key: said for key, said in answer().items() if key in {"filter", "outcome"}}

@@ -34,6 +34,11 @@ async def test_gauges_follow_the_loop():
         assert waiting == {("active",): 0, ("backoff",): 0, ("gated",): 0, ("unschedulable",): 2}
         assert read(cluster, "leader_election_master_status") == {("scheduler",): 1}
 
+        (age,) = read(cluster, "py_scheduler_pending_pod_age_seconds").values()
+        await cluster.settle(2)
+        (later,) = read(cluster, "py_scheduler_pending_pod_age_seconds").values()
+        assert 0 < age < later < age + 3
+
         leading = False
         cluster.create(make_node("large", allocatable="8 cpu, 8Gi"))
         await cluster.settle(3)

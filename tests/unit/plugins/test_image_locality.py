@@ -90,3 +90,15 @@ def test_the_first_node_tells_the_size_and_may_correct_it_while_alone():
     columns.update_node(node("a", 4000))
     columns.update_node(make_node("b", images={"gcr.io/4000:latest": 10 * MIB}))
     assert scores(ImageLocality(), pod, NodeTable(columns)) == [100, 100]
+
+
+def test_who_has_an_image_is_counted_anew_for_every_pod():
+    """Upstream counts for each node when that node last changed (``NodeInfo.SnapshotConcrete``)."""
+    columns = columns_of([node("a", 300), node("b")])
+    pod = make_pod(containers=containers(300))
+    before = scores(ImageLocality(), pod, NodeTable(columns))
+
+    columns.update_node(node("b", 300))
+
+    first, second = scores(ImageLocality(), pod, NodeTable(columns))
+    assert first == second > before[0] > 0
