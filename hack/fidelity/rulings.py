@@ -8,6 +8,7 @@ operator.
 
 from __future__ import annotations
 
+import copy
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -95,7 +96,7 @@ def difference(said: Json, ours: Ruling) -> str | None:
     if ours.problems:
         known = all(_known(STRICTER, [each]) for each in ours.problems)
         return None if known else f"we refuse: {ours.problems[0]}"
-    theirs = _bare(_upstream(said["complete"]))
+    theirs = _bare(_upstream(copy.deepcopy(said["complete"])))
     assert ours.complete is not None
     return _first_difference("", theirs, _bare(ours.complete))
 
@@ -149,8 +150,13 @@ def _upstream(document: Json) -> Json:
 
 
 def _comparable(document: Json) -> Json:
-    """Drop weights outside of scoring, the order of gates, secrets, and what has no meaning."""
+    """Drop weights outside of scoring, the order of gates, secrets, and what has no meaning.
+
+    Arguments mean nothing for a plugin that is on at no point; upstream fills some in.
+    """
     for profile in document["profiles"]:
+        on = {e["name"] for said in profile["plugins"].values() for e in said.get("enabled", ())}
+        profile["pluginConfig"] = {n: a for n, a in profile["pluginConfig"].items() if n in on}
         profile["schedulerName"] = profile["schedulerName"].replace("default-sch", "py-sch")
         for field, said in profile["plugins"].items():
             for entry in said.get("enabled", ()):
@@ -182,4 +188,8 @@ def _first_difference(path: str, theirs: Any, ours: Any) -> str | None:
             if found:
                 return found
         return None
+    if isinstance(theirs, list) and isinstance(ours, list) and len(theirs) == len(ours):
+        pairs = enumerate(zip(theirs, ours, strict=True))
+        inside = (_first_difference(f"{path}[{index}]", *pair) for index, pair in pairs)
+        return next((each for each in inside if each), None)
     return None if theirs == ours else f"{path}: {theirs!r} is completed as {ours!r} here"

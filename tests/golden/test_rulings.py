@@ -38,8 +38,10 @@ def test_the_recording_has_enough_in_it():
 
 def test_a_ruling_that_differs_is_told():
     refused = next(said for _, said in RECORDED if said.get("fields"))
-    accepted = next(said for _, said in RECORDED if said["stage"] == "accepted")
+    text, accepted = next(kept for kept in RECORDED if kept[1]["stage"] == "accepted")
+    completed = {**(rule(text).complete or {}), "podMaxBackoffSeconds": 77}
 
     assert "we accept" in (difference(refused, Ruling(complete={})) or "")
     assert "we blame other" in (difference(refused, Ruling(("other: is wrong",))) or "")
     assert "we refuse" in (difference(accepted, Ruling(("other: is wrong",))) or "")
+    assert ".podMaxBackoffSeconds: " in (difference(accepted, Ruling(complete=completed)) or "")

@@ -9,6 +9,7 @@ import pytest
 from hack.fidelity.clusters import Question, make_question
 from hack.fidelity.compare import differences
 from hack.fidelity.coverage import Coverage
+from hack.fidelity.documents import make_documents
 from hack.fidelity.ours import OurCluster, decode
 from hack.fidelity.shrink import Shrinker
 
@@ -39,6 +40,11 @@ def test_a_seed_makes_the_same_cluster_every_time_and_another_seed_another():
     assert make_question(7, 3) == make_question(7, 3)
     assert make_question(7, 3).objects != make_question(7, 4).objects
     assert make_question(7, 3).objects != make_question(8, 3).objects
+
+
+def test_a_seed_makes_the_same_documents_every_time():
+    assert make_documents(3, 20, 10) == make_documents(3, 20, 10)
+    assert make_documents(3, 20, 10) != make_documents(4, 20, 10)
 
 
 @pytest.mark.parametrize("number", range(20))

@@ -13,9 +13,25 @@ NAME = "py_scheduler_configuration_last_reload_successful"
 GOOD, BAD = Outcome(Result.UNCHANGED), Outcome(Result.INVALID, ("profiles[0]: no",))
 
 
-def report_of(metrics):
+HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+
+
+def report_of(metrics, text=None):
     ourselves = Reference(kind="Pod", api_version="v1", name="us", namespace="here")
-    return Report(metrics, lambda _: None, ourselves, plan_of(RunSettings()).configuration)
+    settings = RunSettings(config_text=text)
+    return Report(metrics, lambda _: None, ourselves, plan_of(settings).configuration)
+
+
+def test_all_fields_without_meaning_are_named_in_one_warning(capsys):
+    written = "parallelism: 4\nenableProfiling: false\nclientConnection: {contentType: x}"
+
+    report_of(Metrics(), f"{HEAD}{written}\n")
+
+    (warning,) = (
+        line for line in capsys.readouterr().out.splitlines() if "configuration.ignored" in line
+    )
+    for field in ("parallelism", "enableProfiling", "clientConnection.contentType"):
+        assert field in warning
 
 
 @pytest.mark.parametrize(
