@@ -7,6 +7,9 @@ system call that is repeated) is broken only when it returns to Python.
 
 import signal
 import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FrameType
 from typing import Final
 
@@ -36,13 +39,36 @@ class StallTimer:
 
     def install(self) -> None:
         """Take the alarm signal over; only the main thread can."""
-        if (
+        if self._can_install:
+            signal.signal(signal.SIGALRM, self._ring)
+            self._installed = True
+
+    @property
+    def _can_install(self) -> bool:
+        return (
             self.seconds > 0
             and hasattr(signal, "setitimer")
             and threading.current_thread() is threading.main_thread()
-        ):
-            signal.signal(signal.SIGALRM, self._ring)
-            self._installed = True
+        )
+
+    @contextmanager
+    def borrowed(self) -> Iterator[None]:
+        """Install the timer for a while; whoever had the alarm gets it back, and what was left."""
+        if not self._can_install:
+            yield
+            return
+        handler = signal.getsignal(signal.SIGALRM)
+        left, interval = signal.setitimer(signal.ITIMER_REAL, 0.0)
+        began = time.monotonic()
+        self.install()
+        try:
+            yield
+        finally:
+            self._installed = False
+            signal.signal(signal.SIGALRM, signal.SIG_DFL if handler is None else handler)
+            if left:
+                remaining = max(left - (time.monotonic() - began), _SOON_SECONDS)
+                signal.setitimer(signal.ITIMER_REAL, remaining, interval)
 
     def enter(self) -> None:
         """Begin to count, unless a turn around this one counts already."""

@@ -6,6 +6,9 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from scheduler.errors import PluginError
+from scheduler.explain.patience import Patience
+from scheduler.framework.asking import ask
 from scheduler.framework.cluster_event import Change, Hint
 from scheduler.framework.effects import Assume, Patch, PostBinding, WaitUntil
 from scheduler.framework.rejection import (
@@ -22,6 +25,7 @@ from scheduler.framework.rejection import (
 )
 from scheduler.model.pod import Pod
 from scheduler.snapshot.node_table import NodeTable
+from scheduler.stall_timer import StallTimer
 
 Reasons = frozenset[tuple[str, bool]]
 """Why a node cannot take a pod: reasons, and whether evicting pods could help."""
@@ -30,13 +34,17 @@ Reasons = frozenset[tuple[str, bool]]
 class AskedPlugin:
     """A plugin, and what it says.
 
-    A method raises AssertionError, naming the plugin, where the plugin raises or where its answer
-    has a form that the contract does not know.
+    A method raises AssertionError, naming the plugin, where the plugin raises, gives no answer in
+    time, or gives one of a form that the contract does not know.
+
+    Args:
+        timer: Breaks the plugin off.
     """
 
-    def __init__(self, plugin: Any) -> None:
+    def __init__(self, plugin: Any, timer: StallTimer) -> None:
         self._plugin = plugin
         self._name = getattr(plugin, "name", None) or type(plugin).__name__
+        self._patience = Patience((self._name,), timer)
 
     def serves(self, method: str) -> bool:
         """Tell whether the plugin has *method*."""
@@ -193,8 +201,11 @@ class AskedPlugin:
 
     def _ask_of(self, question: Callable[..., Any], what: str, *args: object) -> Any:
         try:
-            return question(*args)
-        except (Exception, SystemExit) as bug:
+            return ask(what, self._name, self._patience, question, *args)
+        except PluginError as error:
+            bug = error.__cause__
+            if bug is None:
+                raise AssertionError(self._broken(error.problem)) from None
             hint = ""
             if "read-only" in str(bug):
                 hint = " (arrays of a NodeTable belong to everybody: work on a copy)"

@@ -24,6 +24,7 @@ from scheduler.kube.watched import is_known
 from scheduler.model.node import Node
 from scheduler.model.pod import Pod
 from scheduler.snapshot.node_table import NodeTable
+from scheduler.stall_timer import StallTimer
 from scheduler.testing.asked_plugin import AskedPlugin
 from scheduler.testing.builders import make_node, make_pod
 from scheduler.testing.example_clusters import (
@@ -56,7 +57,14 @@ def check_plugin(plugin: object, *, pods: Iterable[Pod] = (), nodes: Iterable[No
     Raises:
         AssertionError: Naming the plugin and the rule that is broken.
     """
-    examination = _Examination(plugin, (*make_pods(), *pods), tuple(nodes))
+    timer = StallTimer()
+    with timer.borrowed():
+        _examine(
+            _Examination(plugin, AskedPlugin(plugin, timer), (*make_pods(), *pods), tuple(nodes))
+        )
+
+
+def _examine(examination: "_Examination") -> None:
     examination.check_declarations()
     examination.listen()
     for cluster in examination.clusters():
@@ -74,13 +82,16 @@ class _Examination:
 
     Args:
         plugin: Whom to ask.
+        asked: Asks it.
         pods: What to ask about.
         nodes: What the author adds to every cluster but the empty one.
     """
 
-    def __init__(self, plugin: Any, pods: Sequence[Pod], nodes: Sequence[Node]) -> None:
+    def __init__(
+        self, plugin: Any, asked: AskedPlugin, pods: Sequence[Pod], nodes: Sequence[Node]
+    ) -> None:
         self._plugin = plugin
-        self._asked = AskedPlugin(plugin)
+        self._asked = asked
         self._nodes = nodes
         self._interests = Interests()
         self.pods = pods

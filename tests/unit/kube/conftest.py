@@ -110,6 +110,6 @@ async def client(api):
     tokens = iter(["Bearer one", "Bearer two", "Bearer three"])
     credentials = Credentials(lambda _: Access(api.url, authorization=next(tokens)))
     async with ApiClient(
-        credentials, limiter=RateLimiter(-1), user_agent="py-scheduler/test", timeout_seconds=0.3
+        credentials, limiter=RateLimiter(-1), user_agent="py-scheduler/test", timeout_seconds=30.0
     ) as opened:
         yield opened

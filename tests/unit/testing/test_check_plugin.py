@@ -2,6 +2,7 @@
 
 import itertools
 import re
+import signal
 import sys
 
 import numpy as np
@@ -241,6 +242,10 @@ BAD = {
         filtering(lambda pod, nodes: sys.exit(3)),
         "filter raised SystemExit: 3",
     ),
+    "comes to no end": (
+        filtering(lambda pod, nodes: _endless()),
+        "stalled: it gave no answer in filter for 1s",
+    ),
     "one text for needs": (filtering(needs="node.annotations"), "needs is one text"),
     "unreserve of what was never reserved": (
         plugin(
@@ -257,6 +262,11 @@ BAD = {
     ),
     "hint without an answer": (_one_hint(lambda pod, change: None), "it is true or false"),
 }
+
+
+def _endless():
+    while True:
+        pass
 
 
 @pytest.mark.parametrize(("bad", "told"), BAD.values(), ids=BAD.keys())
@@ -307,3 +317,23 @@ def test_the_author_can_bring_the_pods_and_nodes_that_matter():
 
     with pytest.raises(AssertionError, match="scored 101 for pod 'odd'"):
         check_plugin(strict, pods=[make_pod("odd")], nodes=[make_node("sized", labels="size=l")])
+
+
+@pytest.mark.parametrize("case", ["comes to no end", "ends the process"])
+def test_who_had_the_alarm_gets_it_back(case):
+    """As pytest-timeout has, which breaks off a test that hangs."""
+    rung = []
+    mine = lambda *_: rung.append(1)  # noqa: E731 - compared below
+    handler = signal.signal(signal.SIGALRM, mine)
+    before = signal.setitimer(signal.ITIMER_REAL, 200, 300)
+    try:
+        with pytest.raises(AssertionError):
+            check_plugin(BAD[case][0])
+        assert signal.getsignal(signal.SIGALRM) is mine
+        left, interval = signal.getitimer(signal.ITIMER_REAL)
+        assert 0 < left <= 200
+        assert interval == 300
+    finally:
+        signal.signal(signal.SIGALRM, handler)
+        signal.setitimer(signal.ITIMER_REAL, *before)
+    assert not rung
