@@ -37,9 +37,8 @@ _MOST_VALUES: Final = 1_000_000
 def plain(text: str, problems: Problems) -> object:
     """Return what *text* says, in dictionaries, lists and scalars."""
     if text.lstrip().startswith("{"):
-        text = text.replace(
-            "\t", " "
-        )  # JSON may be indented by tabs; within its strings none stand
+        # JSON may be indented by tabs, which YAML may not; within JSON's strings none stand.
+        text = text.replace("\t", " ")
     loader = _Loader(text)
     try:
         node = loader.get_node() if loader.check_node() else None
