@@ -141,7 +141,7 @@ def scheduler(control_plane: ControlPlane) -> Iterator[Scheduler]:
         yield started
         # All that it did, it was allowed to do.
         assert not started.lines("watch.refused")
-        assert not started.lines("pod_status.failed")
+        assert [line["error"] for line in started.lines("pod_status.failed")] == []
         assert started.metric("rest_client_requests_total", code="403") == 0
 
 
