@@ -34,8 +34,7 @@ def until(
     deadline = time.monotonic() + seconds
     while not (answer := holds()):
         _check(deadline, what or repr(holds), seconds)
-        # Whoever is waited for shares these cores: asked without a pause it would come later.
-        time.sleep(poll_seconds)
+        time.sleep(poll_seconds)  # who is waited for shares these cores, and tells nobody
     return answer
 
 

@@ -8,11 +8,16 @@ system call that is repeated) is broken only when it returns to Python.
 import signal
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from types import FrameType
+from collections.abc import Collection, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from types import FrameType, TracebackType
 from typing import Final
 
+from scheduler.errors import PluginError
+from scheduler.framework.observer import Silent
+
+SECONDS: Final = 1.0
+"""How long one answer may take, where nobody says otherwise."""
 _ASKING: Final = "scheduler.framework.asking"
 # Raising while these are at work could leave a column half built, and a turn half ended.
 _NOT_NOW: Final = ("scheduler.snapshot", "scheduler.model", "scheduler.loop", "scheduler.observe")
@@ -32,7 +37,7 @@ class StallTimer:
         seconds: How long is too long; 0 for ever.
     """
 
-    def __init__(self, seconds: float = 1.0) -> None:
+    def __init__(self, seconds: float = SECONDS) -> None:
         self.seconds = seconds
         self._depth = 0
         self._installed = False
@@ -83,6 +88,10 @@ class StallTimer:
         if self._depth == 0 and self._installed:
             signal.setitimer(signal.ITIMER_REAL, 0.0)
 
+    def blame(self, plugin: str, point: str) -> PluginError:
+        """Return what *plugin* is told when it was broken off."""
+        return PluginError(plugin, f"stalled: it gave no answer in {point} for {self.seconds:g}s")
+
     def _ring(self, _signal: int, frame: FrameType | None) -> None:
         if not self._depth:
             return
@@ -93,3 +102,42 @@ class StallTimer:
             frame = frame.f_back
         if frame is not None:
             raise Stalled
+
+
+class Patience(Silent):
+    """Breaks off the *foreign* plugins that give no answer in time, and does no more.
+
+    For whom nothing follows from it but an error: in the loop PluginCare counts such failures.
+    """
+
+    def __init__(self, foreign: Collection[str], timer: StallTimer) -> None:
+        self._foreign = foreign
+        self._timer = timer
+
+    def plugin(self, point: str, plugin: str) -> AbstractContextManager[object]:
+        """Enclose one plugin's turn."""
+        if plugin not in self._foreign:
+            return nullcontext()
+        return _Turn(self._timer, point, plugin)
+
+
+class _Turn:
+    """One turn of a foreign plugin."""
+
+    def __init__(self, timer: StallTimer, point: str, plugin: str) -> None:
+        self._timer = timer
+        self._point = point
+        self._plugin = plugin
+
+    def __enter__(self) -> None:
+        self._timer.enter()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._timer.leave()
+        if isinstance(error, Stalled):
+            raise self._timer.blame(self._plugin, self._point) from None

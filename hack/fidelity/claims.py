@@ -23,6 +23,26 @@ BETA_CLASS: Final = "volume.beta.kubernetes.io/storage-class"
 _BOUND: Final = "pv.kubernetes.io/bind-completed"
 _SELECTED: Final = "volume.kubernetes.io/selected-node"
 _PURPOSES: Final = ("gold", "iron")
+# Who stands twice is drawn twice as often.
+_CLASSES: Final = (
+    "late",
+    "late",
+    "other-late",
+    "local",
+    "now",
+    "cloud",
+    "disks",
+    "",
+    "unknown",
+    "modeless",
+)
+_ACCESS_MODES: Final = (
+    ("ReadWriteOnce",),
+    ("ReadWriteOnce",),
+    ("ReadWriteOnce", "ReadOnlyMany"),
+    ("ReadWriteOncePod",),
+    ("ReadWriteOncePod",),
+)
 _DELETED: Final = {"deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": 0}
 
 
@@ -59,21 +79,11 @@ def free_volume(dice: Dice, index: int, nodes: list[Json]) -> Json:
 def add_claim(dice: Dice, storage: Storage, index: int, nodes: list[Json]) -> None:
     """Add a claim: bound, waiting, broken, or meant for a volume."""
     name, namespace = f"claim-{index}", dice.one(("default", "default", "team-a"))
-    storage_class = dice.one(
-        ("late", "late", "other-late", "local", "now", "cloud", "disks", "", "unknown", "modeless")
-    )
+    storage_class = dice.one(_CLASSES)
     state = dice.weighted({"bound": 6, "waiting": 6, "lost": 0.7, "going": 0.7, "half": 0.3})
     metadata: Json = {"name": name, "namespace": namespace, "uid": f"uid-{name}", "annotations": {}}
     spec: Json = {
-        "accessModes": dice.one(
-            (
-                ["ReadWriteOnce"],
-                ["ReadWriteOnce"],
-                ["ReadWriteOnce", "ReadOnlyMany"],
-                ["ReadWriteOncePod"],
-                ["ReadWriteOncePod"],
-            )
-        ),
+        "accessModes": list(dice.one(_ACCESS_MODES)),
         "resources": {"requests": {"storage": dice.one(GIBIBYTES)}},
     }
     if dice.chance(0.06):

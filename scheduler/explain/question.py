@@ -16,7 +16,6 @@ from scheduler.errors import ConfigurationError
 from scheduler.explain import cluster, completion, trust
 from scheduler.explain.document import Circumstances, Document, document
 from scheduler.explain.dump import Text, documents, missing_kinds, read_dump
-from scheduler.explain.patience import SECONDS, Patience
 from scheduler.explain.picture import Picture
 from scheduler.framework.plugin import needs_of
 from scheduler.framework.profile import Profile, needs_of_all
@@ -27,7 +26,7 @@ from scheduler.kube.rate_limit import RateLimiter
 from scheduler.kube.watched import PODS, PRIORITY_CLASSES, Watched, watched_for
 from scheduler.model.pod import Pod
 from scheduler.plugins.node_trust import NodeTrust
-from scheduler.stall_timer import StallTimer
+from scheduler.stall_timer import Patience, StallTimer
 from scheduler.user_plugins import build_profiles, foreign_plugins
 from scheduler.version import __version__
 
@@ -113,7 +112,7 @@ def _answer(
         ledger = trust.remember(picture.cache, picture.refused, profiles.keys(), subject.now)
         subject.notes.extend(trust.told(picture.cache, ledger, pod, subject.now))
     nodes = picture.cache.view()
-    timer = StallTimer(SECONDS)
+    timer = StallTimer()
     timer.install()
     patience = Patience(foreign_plugins(profile), timer)
     attempt = Attempt(profile, pod, nodes, picture.nominated(), observer=patience)

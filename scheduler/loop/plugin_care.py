@@ -186,9 +186,8 @@ class PluginCare:
 
     def stalled(self, plugin: str, point: str) -> PluginError:
         """Report a plugin that was broken off, and return what it is blamed for."""
-        seconds = self.timer.seconds
-        self._observer.plugin_stalled(plugin, point, seconds)
-        return PluginError(plugin, f"stalled: it gave no answer in {point} for {seconds:g}s")
+        self._observer.plugin_stalled(plugin, point, self.timer.seconds)
+        return self.timer.blame(plugin, point)
 
     def _disable(self, name: str, plugin: str, why: str) -> None:
         profile = self._profiles[name]

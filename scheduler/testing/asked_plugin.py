@@ -7,7 +7,6 @@ from typing import Any, NoReturn
 import numpy as np
 
 from scheduler.errors import PluginError
-from scheduler.explain.patience import Patience
 from scheduler.framework.asking import ask
 from scheduler.framework.cluster_event import Change, Hint
 from scheduler.framework.effects import Assume, Patch, PostBinding, WaitUntil
@@ -25,7 +24,7 @@ from scheduler.framework.rejection import (
 )
 from scheduler.model.pod import Pod
 from scheduler.snapshot.node_table import NodeTable
-from scheduler.stall_timer import StallTimer
+from scheduler.stall_timer import Patience, StallTimer
 
 Reasons = frozenset[tuple[str, bool]]
 """Why a node cannot take a pod: reasons, and whether evicting pods could help."""
