@@ -13,9 +13,9 @@ from contextlib import AbstractContextManager
 from typing import Any, Final
 
 from scheduler.framework.observer import SILENT, Ending, Observer
-from scheduler.loop.telemetry import Telemetry
 from scheduler.observe.logs import configure
 from scheduler.observe.metrics import Metrics
+from scheduler.reporting.telemetry import Telemetry
 from scheduler.testing import harness, make_node, make_pod
 from scheduler.testing.clock import run
 from scheduler.testing.harness import Harness

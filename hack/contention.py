@@ -78,7 +78,7 @@ class Refusal:
 
 
 @dataclass
-class Tally:
+class CountColumn:
     """What a run came to."""
 
     seconds: float
@@ -293,7 +293,7 @@ def lines(process: Process) -> Iterator[Json]:
             yield json.loads(line)
 
 
-def run(seconds: float, *, trust: bool, refusals: int = 0, seed: int = 1) -> Tally:
+def run(seconds: float, *, trust: bool, refusals: int = 0, seed: int = 1) -> CountColumn:
     """Let both schedulers contend on a control plane of their own, and count."""
     with ControlPlane(components=(CONTROLLER_MANAGER, KUBE_SCHEDULER)) as plane:
         plane.create_namespace(NAMESPACE)
@@ -303,9 +303,9 @@ def run(seconds: float, *, trust: bool, refusals: int = 0, seed: int = 1) -> Tal
         return count(watcher, lines(process), time.monotonic() - began, trust=trust)
 
 
-def count(watcher: Watcher, told: Iterator[Json], seconds: float, *, trust: bool) -> Tally:
+def count(watcher: Watcher, told: Iterator[Json], seconds: float, *, trust: bool) -> CountColumn:
     """Sum up what was seen, and what our log tells of evictions."""
-    tally = Tally(seconds, trust)
+    tally = CountColumn(seconds, trust)
     ours: dict[tuple[str, str], list[Refusal]] = defaultdict(list)
     for fate in watcher.fates.values():
         tally.bound += bool(fate.node) and fate.scheduler == OURS

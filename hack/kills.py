@@ -53,7 +53,7 @@ _PODS: Final = "/api/v1/namespaces/default/pods"
 
 
 @dataclass
-class Tally:
+class CountColumn:
     """What came of it.
 
     Args:
@@ -163,7 +163,7 @@ class Kills:
     """
 
     def __init__(self, seed: int = 0) -> None:
-        self.tally = Tally()
+        self.count_column = CountColumn()
         self._rng = random.Random(seed)
         self._open = contextlib.AsyncExitStack()
 
@@ -203,7 +203,7 @@ class Kills:
 
     async def kill_once(self) -> None:
         """Play one round."""
-        round_, pods = f"r{self.tally.kills}", self._pods
+        round_, pods = f"r{self.count_column.kills}", self._pods
         victims, staying = await self._fill(round_)
         await _until(
             lambda: all(pods[name].phase == "Running" for name in (*victims, *staying)),
@@ -219,8 +219,8 @@ class Kills:
             await _until(lambda: pods.changes - before >= drawn, "that many changes", seconds=5.0)
         await asyncio.sleep(pause)
         self._scheduler.kill()
-        self.tally.kills += 1
-        self.tally.stages[self._stage(victims, newcomers)] += 1
+        self.count_column.kills += 1
+        self.count_column.stages[self._stage(victims, newcomers)] += 1
         self._scheduler.start()
         try:
             await _until(
@@ -228,7 +228,7 @@ class Kills:
                 f"{round_}: the newcomers run",
             )
         except NotInTimeError as problem:
-            self.tally.problems.append(str(problem))
+            self.count_column.problems.append(str(problem))
         await self._scheduler.ready()
         # Whoever were to go without need, or be bound twice, would be in this time.
         await asyncio.sleep(_SETTLE_SECONDS)
@@ -284,10 +284,10 @@ class Kills:
         return "before a nomination"
 
     def _judge(self, round_: str, victims: list[str]) -> None:
-        problems = self.tally.problems
+        problems = self.count_column.problems
         for name, pod in self._pods.matching(f"{round_}-").items():
-            self.tally.victims += pod.going
-            self.tally.bound += "-new-" in name and bool(pod.nodes)
+            self.count_column.victims += pod.going
+            self.count_column.bound += "-new-" in name and bool(pod.nodes)
             if len(pod.nodes) > 1:
                 problems.append(f"{name} was on {' and '.join(pod.nodes)}")
             if pod.phase == "Failed":
@@ -311,10 +311,10 @@ class Kills:
             if entry["responseStatus"]["code"] == 201:
                 accepted[entry["objectRef"]["name"]] += 1
         twice = [name for name, count in accepted.items() if count > 1]
-        self.tally.problems += [f"{name} was bound {accepted[name]} times" for name in twice]
-        if len(accepted) != self.tally.bound:
-            told = f"{len(accepted)} pods bound by the audit log, {self.tally.bound} seen"
-            self.tally.problems.append(told)
+        self.count_column.problems += [f"{name} was bound {accepted[name]} times" for name in twice]
+        if len(accepted) != self.count_column.bound:
+            told = f"{len(accepted)} pods bound by the audit log, {self.count_column.bound} seen"
+            self.count_column.problems.append(told)
 
 
 async def _until(
@@ -323,14 +323,16 @@ async def _until(
     await until_async(holds, what, seconds=seconds)
 
 
-async def kill(times: int, seed: int = 0, tell: Callable[[Tally], None] | None = None) -> Tally:
+async def kill(
+    times: int, seed: int = 0, tell: Callable[[CountColumn], None] | None = None
+) -> CountColumn:
     """Play as many rounds, and return what came of it."""
     async with Kills(seed) as kills:
         for _ in range(times):
             await kills.kill_once()
             if tell is not None:
-                tell(kills.tally)
-    return kills.tally
+                tell(kills.count_column)
+    return kills.count_column
 
 
 def main() -> int:
@@ -339,16 +341,16 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
-    tally = asyncio.run(kill(options.kills, options.seed, _tell))
-    for problem in tally.problems:
+    count_column = asyncio.run(kill(options.kills, options.seed, _tell))
+    for problem in count_column.problems:
         print(problem)
-    print(tally)
-    return 1 if tally.problems else 0
+    print(count_column)
+    return 1 if count_column.problems else 0
 
 
-def _tell(tally: Tally) -> None:
-    if not tally.kills % 10:
-        print(f"... {tally}", flush=True)
+def _tell(count_column: CountColumn) -> None:
+    if not count_column.kills % 10:
+        print(f"... {count_column}", flush=True)
 
 
 if __name__ == "__main__":

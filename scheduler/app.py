@@ -24,24 +24,24 @@ from scheduler.kube.events import Reference
 from scheduler.kube.extender_client import ExtenderClient
 from scheduler.kube.rate_limit import RateLimiter
 from scheduler.kube.reviews import Reviews
-from scheduler.loop.assembly import Core
 from scheduler.loop.control_loop import LoopSettings
-from scheduler.loop.drift import DriftCheck
-from scheduler.loop.gauges import read_gauges
-from scheduler.loop.leadership import Leadership
-from scheduler.loop.telemetry import Telemetry
-from scheduler.loop.watches import Watches
+from scheduler.loop.core import SchedulerCore
 from scheduler.model.fact import Resource
 from scheduler.observe import event_names
 from scheduler.observe.health import Endpoint, ping
 from scheduler.observe.logs import configure, get_logger
 from scheduler.observe.metrics import Metrics
 from scheduler.observe.serving import Serving
+from scheduler.out_of_tree.stall_timer import StallTimer
+from scheduler.process.cache_comparer import CacheComparer
+from scheduler.process.gauges import read_gauges
+from scheduler.process.leadership import Leadership
+from scheduler.process.watches import Watches
 from scheduler.reload.config_file import ConfigFile
 from scheduler.reload.plan import Plan, Source, plan_of
-from scheduler.reload.reloader import Reloader, setup_of
+from scheduler.reload.reloader import Reloader, loop_configuration_of
 from scheduler.reload.report import Report
-from scheduler.stall_timer import StallTimer
+from scheduler.reporting.telemetry import Telemetry
 from scheduler.version import __version__
 
 log = get_logger()
@@ -155,8 +155,8 @@ class _Run:
         self.may_act = self._leadership.may_act
         client = outside.client
         client.write_only_while(self.may_act)
-        self._core = Core(
-            setup=setup_of(started_with, settings, outside.extenders, self.may_act),
+        self._core = SchedulerCore(
+            setup=loop_configuration_of(started_with, settings, outside.extenders, self.may_act),
             requests=client,
             binds=client.unpaced(),
             pace=self._pace,
@@ -201,10 +201,10 @@ class _Run:
         stopping = asyncio.create_task(self._stop.wait())
         following = asyncio.create_task(self._follow_resource())
         beside = [
-            asyncio.create_task(until_broken(work))
+            asyncio.create_task(run_and_wait(work))
             for work in (
                 self._leadership.announce(self._core.inbox.stir),
-                self._feel_for_stalls(),
+                self._measure_loop_lag(),
                 self._watch_for_drift(),
                 self._serving.keep_certificate_fresh(),
                 self._tidy_when_synced(),
@@ -228,7 +228,7 @@ class _Run:
         log.info(event_names.SCHEDULER_STOPPED)
         return 0
 
-    async def _feel_for_stalls(self) -> None:
+    async def _measure_loop_lag(self) -> None:
         """Measure how late the event loop gets round to a task that is due."""
         while True:
             due = time.monotonic() + _PULSE_SECONDS
@@ -267,7 +267,7 @@ class _Run:
     async def _watch_for_drift(self) -> None:
         """Compare the cache with a fresh list, now and then and on SIGUSR2."""
         await self._synced()
-        check = DriftCheck(
+        check = CacheComparer(
             self._outside.client,
             {each: self._watches.reflectors[each] for each in (Resource.NODE, Resource.POD)},
             self._core.cache,
@@ -317,7 +317,7 @@ class _Run:
 
         resource, outside = self._resource, self._outside
         if resource is not None:
-            await ever_anew(
+            await restart_forever(
                 lambda: follow(
                     self._settings.config_resource,
                     resource,
@@ -372,13 +372,13 @@ def _ourselves() -> Reference:
     )
 
 
-async def until_broken(work: Awaitable[None]) -> None:
+async def run_and_wait(work: Awaitable[None]) -> None:
     """Do *work* and never return: what breaks beside the loop must not go unseen for days."""
     await work
     await asyncio.Event().wait()
 
 
-async def ever_anew(
+async def restart_forever(
     work: Callable[[], Awaitable[None]],
     broke_off: Callable[[Exception], None],
     pause_seconds: float,

@@ -21,7 +21,6 @@ from scheduler.framework.profile import Profile
 from scheduler.kube.client import ApiClient
 from scheduler.kube.credentials import load_credentials, own_namespace
 from scheduler.kube.extender_client import ExtenderClient
-from scheduler.kube.own_access import granted
 from scheduler.kube.permissions import (
     Permission,
     cluster_permissions,
@@ -31,7 +30,8 @@ from scheduler.kube.permissions import (
 )
 from scheduler.kube.rate_limit import RateLimiter
 from scheduler.kube.requests import Requests
-from scheduler.user_plugins import build_profiles
+from scheduler.kube.self_access_review import granted
+from scheduler.out_of_tree.loading import build_profiles
 from scheduler.version import __version__
 
 OLDEST_MINOR: Final = 33

@@ -39,7 +39,7 @@ _HEARD_SECONDS: Final = 0.12
 
 
 @dataclass
-class Told:
+class ObjectStore:
     """What became of a pod.
 
     Args:
@@ -121,7 +121,7 @@ class LiveCluster:
 
     # One pod.
 
-    async def post(self, pod: Json) -> Told:
+    async def post(self, pod: Json) -> ObjectStore:
         """Post *pod*, and return once it is decided about."""
         path = f"{_collection(pod)}/{pod['metadata']['name']}"
         body = _with_metadata(pod, _IDENTITY)
@@ -134,7 +134,7 @@ class LiveCluster:
             await self._api.request("PATCH", f"{path}/status", status, content_type=MERGE_PATCH)
             free = {"spec": {"schedulingGates": None}}
             posted = await self._api.request("PATCH", path, free, content_type=MERGE_PATCH)
-        told = Told({**posted, "kind": "Pod", "apiVersion": "v1"})
+        told = ObjectStore({**posted, "kind": "Pod", "apiVersion": "v1"})
         decided = await self._decided(path)
         told.node = decided["spec"].get("nodeName", "")
         told.nominated = decided["status"].get("nominatedNodeName", "")
@@ -165,7 +165,7 @@ class LiveCluster:
         note: str = events[0]["note"]
         return note
 
-    async def watch_leaving(self, told: Told, expected: int) -> None:
+    async def watch_leaving(self, told: ObjectStore, expected: int) -> None:
         """Note who is told to go; at least as many as *expected* are waited for."""
         deadline = time.monotonic() + _PATIENCE_SECONDS / 4
         while True:
@@ -177,7 +177,7 @@ class LiveCluster:
         told.leaving = now - self._going
         self._going = now
 
-    async def settle(self, told: Told, *, keep: bool) -> None:
+    async def settle(self, told: ObjectStore, *, keep: bool) -> None:
         """Make of the pod what it would become; one that only waits is taken away.
 
         Args:

@@ -19,7 +19,7 @@ from scheduler.config.default_plugins import DEFAULT_PLUGINS
 from scheduler.cycle.scheduling import Attempt, decide
 from scheduler.errors import SchedulerError
 from scheduler.framework.decision import Bind, Clear, Park, Preempt, Retry
-from scheduler.framework.filtering import Narrowed, ask_pre_filters, filter_nodes
+from scheduler.framework.filtering import PreFilterResult, ask_pre_filters, filter_nodes
 from scheduler.framework.observer import SILENT
 from scheduler.framework.registry import Registry
 from scheduler.framework.rejection import Failure, Only, Refused, Rejection, Skip
@@ -166,7 +166,7 @@ class OurCluster:
             if (row := self.nodes.row_of(name)) is not None
             and (counted := [p for p in pods if p.priority >= pod.priority and p.uid != pod.uid])
         }
-        everywhere = Narrowed(skipped=narrowed.skipped)
+        everywhere = PreFilterResult(skipped=narrowed.skipped)
         filtered = filter_nodes(self.profile, everywhere, pod, self.nodes, rows, SILENT)
         refused: dict[int, dict[str, list[tuple[str, bool]]]] = {}
         for verdict in filtered.verdicts:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 from hack.control_plane import ControlPlane
 from hack.fidelity.clusters import Question
 from hack.fidelity.full_clusters import make_full_cluster
-from hack.fidelity.live_cluster import LiveCluster, Told, bare
+from hack.fidelity.live_cluster import LiveCluster, ObjectStore, bare
 from hack.fidelity.preempting import (
     CONFIG,
     LEVELS,
@@ -121,7 +121,9 @@ class Run:
             await self._live.settle(told, keep=dice.chance(0.6))
         await self._live.clear()
 
-    async def _try(self, before: Sequence[Json], preemptor: Json) -> tuple[Answer, Told, list[str]]:
+    async def _try(
+        self, before: Sequence[Json], preemptor: Json
+    ) -> tuple[Answer, ObjectStore, list[str]]:
         """Post a pod, and compare what becomes of it with what we would do."""
         told = await self._live.post(preemptor)
         ours = ask_ours(before, told.posted)
@@ -232,7 +234,7 @@ def _going(objects: Sequence[Json]) -> set[str]:
     }
 
 
-def differences(before: Sequence[Json], told: Told, ours: Answer) -> Iterator[str]:
+def differences(before: Sequence[Json], told: ObjectStore, ours: Answer) -> Iterator[str]:
     """Yield every difference between what became of a pod and what we would do."""
     if isinstance(ours.decision, Bind) or told.node:
         if told.node not in ours.nodes or not isinstance(ours.decision, Bind):
@@ -260,7 +262,7 @@ def differences(before: Sequence[Json], told: Told, ours: Answer) -> Iterator[st
         )
 
 
-def _same_victims(before: Sequence[Json], victims: Sequence[str], told: Told) -> bool:
+def _same_victims(before: Sequence[Json], victims: Sequence[str], told: ObjectStore) -> bool:
     """Tell whether those told to go are *victims*, or pods that are alike.
 
     Who goes already is not told again. Where some of those that are alike go and others do not,

@@ -19,7 +19,7 @@ from scheduler.config.default_plugins import OWN_PLUGINS, UPSTREAM_POINTS
 from scheduler.config.plugin_args import TYPED
 from scheduler.errors import ConfigurationError
 from scheduler.kube.extender_client import ExtenderClient
-from scheduler.user_plugins import build_profiles
+from scheduler.out_of_tree.loading import build_profiles
 
 Json = dict[str, Any]
 

@@ -18,7 +18,7 @@ from scheduler.crds.configuration import ConfigurationResource
 from scheduler.crds.status import Seen
 from scheduler.errors import ApiError
 from scheduler.kube.credentials import Credentials
-from scheduler.kube.lent_session import lend_session
+from scheduler.kube.kopf_session import kopf_session
 from scheduler.kube.requests import Requests
 from scheduler.observe import event_names
 from scheduler.observe.logs import get_logger
@@ -136,7 +136,7 @@ def _handlers(
             await credentials.reload(credentials.access)
         refused = True
         return kopf.AiohttpSession(
-            server=credentials.access.server, aiohttp_session=lend_session(credentials)
+            server=credentials.access.server, aiohttp_session=kopf_session(credentials)
         )
 
     @kopf.on.event(GROUP, VERSION, PLURAL, registry=registry)

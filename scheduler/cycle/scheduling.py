@@ -10,9 +10,7 @@ from typing import Final
 import numpy as np
 
 from scheduler.config.document import Extender
-from scheduler.cycle.ties import pick
 from scheduler.errors import PluginError
-from scheduler.framework.asking import ask
 from scheduler.framework.candidates import least_harm
 from scheduler.framework.decision import (
     CLEAR,
@@ -24,7 +22,7 @@ from scheduler.framework.decision import (
     Retry,
 )
 from scheduler.framework.diagnosis import Diagnosis, Filtered
-from scheduler.framework.extending import (
+from scheduler.framework.extender_protocol import (
     EXTENDER,
     Answer,
     Ask,
@@ -40,21 +38,22 @@ from scheduler.framework.extending import (
     read_scores,
 )
 from scheduler.framework.filtering import (
-    Narrowed,
+    PreFilterResult,
     ask_pre_filters,
     diagnose,
     filter_nodes,
     judge_nodes,
     narrow,
 )
+from scheduler.framework.invoke import call_plugin
 from scheduler.framework.observer import SILENT, Observer
 from scheduler.framework.plugin import FilterQuestion, PostFilterPlugin, Search
 from scheduler.framework.profile import Profile
 from scheduler.framework.rejection import Candidate, Proposal, Refusal, Scores
 from scheduler.framework.scoring import score_nodes
 from scheduler.model.pod import Pod
-from scheduler.snapshot.mixing import mix
 from scheduler.snapshot.node_table import NodeTable
+from scheduler.snapshot.tie_break import best, hash_of
 
 NO_NODES: Final = "no nodes available to schedule pods"
 _FEWEST_NODES_TO_SCORE: Final = 100
@@ -62,15 +61,15 @@ _TIES_TOLD: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Breathe:
+class Pause:
     """A pause: the event loop may read and write, but facts wait until the cycle is over."""
 
 
-BREATHE: Final = Breathe()
+BREATHE: Final = Pause()
 
 Answers = tuple[Answer, ...] | None
-Cycle = Generator[Breathe | Questions, Answers, Decision]
-Step = Generator[Breathe | Questions, Answers, "Filtered"]
+Cycle = Generator[Pause | Questions, Answers, Decision]
+Step = Generator[Pause | Questions, Answers, "Filtered"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +123,7 @@ def _schedule(attempt: Attempt) -> Cycle:
     return (yield from _choose(attempt, filtered))
 
 
-def _narrow(attempt: Attempt) -> Narrowed:
+def _narrow(attempt: Attempt) -> PreFilterResult:
     with attempt.observer.extension_point("PreFilter") as ends:
         narrowed = ask_pre_filters(
             attempt.profile.pre_filter, attempt.pod, attempt.nodes, attempt.observer
@@ -147,8 +146,8 @@ def nominated_rows(attempt: Attempt, nodes: NodeTable) -> dict[int, Sequence[Pod
 
 
 def _nominee(
-    attempt: Attempt, narrowed: Narrowed
-) -> Generator[Breathe | Questions, Answers, int | None]:
+    attempt: Attempt, narrowed: PreFilterResult
+) -> Generator[Pause | Questions, Answers, int | None]:
     """Return the row of the pod's own nominated node, if that can take it now.
 
     Room was made there for it. Upstream tries it first and does not score the others. Whoever
@@ -184,7 +183,7 @@ def _extend(attempt: Attempt, filtered: Filtered, nodes: NodeTable) -> Step:
     return filtered
 
 
-def _put(*asks: Ask) -> Generator[Breathe | Questions, Answers, tuple[Answer, ...]]:
+def _put(*asks: Ask) -> Generator[Pause | Questions, Answers, tuple[Answer, ...]]:
     answers = yield Questions(asks)
     assert answers is not None
     assert len(answers) == len(asks)
@@ -193,7 +192,7 @@ def _put(*asks: Ask) -> Generator[Breathe | Questions, Answers, tuple[Answer, ..
 
 def _add_extender_scores(
     attempt: Attempt, totals: Scores, nodes: NodeTable
-) -> Generator[Breathe | Questions, Answers, Scores]:
+) -> Generator[Pause | Questions, Answers, Scores]:
     """Add what the extenders think of *nodes*; they are asked all at once."""
     asks = [
         prioritize_question(extender, attempt.pod, nodes)
@@ -218,21 +217,21 @@ def _choose(attempt: Attempt, filtered: Filtered) -> Cycle:
     rows = rows_to_score(attempt, filtered.feasible.nonzero()[0])
     feasible = len(rows)
     if feasible == 1:
-        winner, best = int(rows[0]), rows
+        winner, tied = int(rows[0]), rows
     else:
         table = attempt.nodes.select(rows) if feasible < len(attempt.nodes) else attempt.nodes
         scored = score_nodes(attempt.profile, attempt.pod, table, attempt.observer)
         yield BREATHE
         totals = yield from _add_extender_scores(attempt, scored.totals, table)
-        ties = pick(totals, attempt.seed, attempt.pod.uid, table.name_hashes, _TIES_TOLD)
-        winner, best = int(rows[ties[0]]), rows[ties]
+        ties = best(totals, attempt.seed, attempt.pod.uid, table.name_hashes, _TIES_TOLD)
+        winner, tied = int(rows[ties[0]]), rows[ties]
     names = attempt.nodes.names
     return Bind(
         attempt.pod,
         names[winner],
         evaluated=len(attempt.nodes),
         feasible=feasible,
-        ties=tuple(names[row] for row in best.tolist()),
+        ties=tuple(names[row] for row in tied.tolist()),
         nomination=KEEP,
     )
 
@@ -247,11 +246,11 @@ def rows_to_score(
     wanted = max(_FEWEST_NODES_TO_SCORE, len(attempt.nodes) * percentage // 100)
     if len(rows) <= wanted:
         return rows
-    order = np.argsort(mix(attempt.seed, attempt.pod.uid, attempt.nodes.name_hashes[rows]))
+    order = np.argsort(hash_of(attempt.seed, attempt.pod.uid, attempt.nodes.name_hashes[rows]))
     return np.sort(rows[order[:wanted]])
 
 
-def _make_room(attempt: Attempt, narrowed: Narrowed, filtered: Filtered | None) -> Cycle:
+def _make_room(attempt: Attempt, narrowed: PreFilterResult, filtered: Filtered | None) -> Cycle:
     """Ask the post-filter plugins; without a proposal the pod is parked."""
     diagnosis = diagnose(attempt.nodes, narrowed, filtered)
     if not attempt.profile.post_filter:
@@ -290,7 +289,7 @@ def _preempt(pod: Pod, proposal: Proposal, diagnosis: Diagnosis) -> Preempt:
 
 def _consult(
     attempt: Attempt, proposal: Proposal | Refusal
-) -> Generator[Breathe | Questions, Answers, Proposal | Refusal]:
+) -> Generator[Pause | Questions, Answers, Proposal | Refusal]:
     """Let the extenders strike candidates out of a proposal, or change their victims."""
     consulted = [
         extender
@@ -312,20 +311,20 @@ def _consult(
     return Proposal(least_harm(candidates), tuple(candidates), proposal.message)
 
 
-def _filter_question(attempt: Attempt, narrowed: Narrowed) -> FilterQuestion:
+def _filter_question(attempt: Attempt, narrowed: PreFilterResult) -> FilterQuestion:
     """Return how post-filter plugins may ask the filters of the profile."""
-    aside = attempt.observer.aside()
+    unmeasured = attempt.observer.unmeasured()
 
     def filters(pod: Pod, nodes: NodeTable) -> Filtered:
         nominated = nominated_rows(attempt, nodes)
-        return judge_nodes(attempt.profile, narrowed.skipped, pod, nodes, nominated, aside)
+        return judge_nodes(attempt.profile, narrowed.skipped, pod, nodes, nominated, unmeasured)
 
     return filters
 
 
 def _ask_post_filter(
     attempt: Attempt, plugin: PostFilterPlugin, diagnosis: Diagnosis, ask_filters: FilterQuestion
-) -> Generator[Breathe | Questions, Answers, Proposal | Refusal]:
+) -> Generator[Pause | Questions, Answers, Proposal | Refusal]:
     """Ask one plugin; where it searches for long, it says itself when to pause."""
     observer = attempt.observer
     observer.asked("PostFilter", plugin.name, 1)
@@ -343,10 +342,10 @@ def _ask_post_filter(
         return search
 
     try:
-        answer = ask("PostFilter", plugin.name, observer, begin)
+        answer = call_plugin("PostFilter", plugin.name, observer, begin)
         while isinstance(answer, Generator):
             yield BREATHE
-            answer = ask("PostFilter", plugin.name, observer, go_on, answer)
+            answer = call_plugin("PostFilter", plugin.name, observer, go_on, answer)
     except PluginError as bug:
         # The filters' verdict stands, whatever goes wrong in the search for room.
         return Refusal(str(bug), stop=True)

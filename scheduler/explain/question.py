@@ -25,9 +25,9 @@ from scheduler.kube.decode import Decoder, Unreadable
 from scheduler.kube.rate_limit import RateLimiter
 from scheduler.kube.watched import PODS, PRIORITY_CLASSES, Watched, watched_for
 from scheduler.model.pod import Pod
+from scheduler.out_of_tree.loading import build_profiles, out_of_tree_plugins
+from scheduler.out_of_tree.stall_timer import PluginTimeout, StallTimer
 from scheduler.plugins.node_trust import NodeTrust
-from scheduler.stall_timer import Patience, StallTimer
-from scheduler.user_plugins import build_profiles, foreign_plugins
 from scheduler.version import __version__
 
 USER_AGENT: Final = f"py-scheduler/{__version__} explain"
@@ -114,8 +114,8 @@ def _answer(
     nodes = picture.cache.view()
     timer = StallTimer()
     timer.install()
-    patience = Patience(foreign_plugins(profile), timer)
-    attempt = Attempt(profile, pod, nodes, picture.nominated(), observer=patience)
+    plugin_timeout = PluginTimeout(out_of_tree_plugins(profile), timer)
+    attempt = Attempt(profile, pod, nodes, picture.nominated(), observer=plugin_timeout)
     around = Circumstances(
         len(nodes),
         subject.completed,

@@ -19,7 +19,7 @@ from scheduler.model.meta import ObjectMeta
 R = TypeVar("R")
 
 
-def held(check: Callable[[str, object], R], plugin: Plugin, method: str) -> Callable[..., R]:
+def validated(check: Callable[[str, object], R], plugin: Plugin, method: str) -> Callable[..., R]:
     """Return *method* of *plugin*, its answer held by *check*.
 
     It is made here, in a room in which a plugin may be broken off: above, it must not be.

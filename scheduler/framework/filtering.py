@@ -14,8 +14,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from scheduler.errors import PluginError
-from scheduler.framework.asking import ask
 from scheduler.framework.diagnosis import Diagnosis, Filtered, Verdict
+from scheduler.framework.invoke import call_plugin
 from scheduler.framework.observer import Observer
 from scheduler.framework.plugin import FilterPlugin, PreFilterPlugin, judges_worlds
 from scheduler.framework.profile import Profile
@@ -33,7 +33,7 @@ from scheduler.snapshot.node_table import NodeTable
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Narrowed:
+class PreFilterResult:
     """What the pre-filter plugins left to judge.
 
     Args:
@@ -64,7 +64,7 @@ class _Tally:
 
 def ask_pre_filters(
     plugins: Sequence[PreFilterPlugin], pod: Pod, nodes: NodeTable, observer: Observer
-) -> Narrowed:
+) -> PreFilterResult:
     """Ask every pre-filter plugin about *pod*.
 
     Raises:
@@ -76,7 +76,7 @@ def ask_pre_filters(
     refused: tuple[Refused, str] | None = None
     unasked: frozenset[str] = frozenset()
     for place, plugin in enumerate(plugins, 1):
-        answer = ask("PreFilter", plugin.name, observer, _said_before, plugin, pod, nodes)
+        answer = call_plugin("PreFilter", plugin.name, observer, _said_before, plugin, pod, nodes)
         if not isinstance(answer, Skip):
             observer.asked("PreFilter", plugin.name, 1)
         match answer:
@@ -94,7 +94,7 @@ def ask_pre_filters(
                 narrowed_by.append(plugin.name)
                 if not named:  # names of nodes that do not exist are names still
                     text = _nothing_left(narrowed_by)
-                    return Narrowed(
+                    return PreFilterResult(
                         only=nodes.named(named),
                         refused=Refused(text, resolvable=False),
                         refused_by=frozenset(narrowed_by),
@@ -102,7 +102,7 @@ def ask_pre_filters(
                     )
             case Failure(text=text):
                 raise PluginError(plugin.name, f"failed in PreFilter: {text}")
-    return Narrowed(
+    return PreFilterResult(
         None if named is None else nodes.named(named),
         tuple(narrowed_by),
         frozenset(skipped),
@@ -168,26 +168,26 @@ def judge_rows(
     Raises:
         PluginError: If one fails.
     """
-    tally = _Tally(np.ones(len(nodes), dtype=np.bool_))
+    count_column = _Tally(np.ones(len(nodes), dtype=np.bool_))
     for row, why in nodes.closed.items():
-        _refuse(tally, "", why, _one(row, len(nodes)), resolvable=False)
+        _refuse(count_column, "", why, _one(row, len(nodes)), resolvable=False)
     for plugin in plugins:
         if plugin.name in skipped:
             continue
         if nodes.is_what_if and not judges_worlds(plugin):
-            answers = _ask_world_by_world(plugin, pod, nodes, tally.alive, observer)
+            answers = _ask_world_by_world(plugin, pod, nodes, count_column.alive, observer)
         else:
             answers = _ask_about(plugin, pod, nodes, observer)
-        _take(tally, plugin.name, answers)
-        if not tally.alive.any():
+        _take(count_column, plugin.name, answers)
+        if not count_column.alive.any():
             break
-    return Filtered(tally.alive, tuple(tally.verdicts), tuple(tally.failures))
+    return Filtered(count_column.alive, tuple(count_column.verdicts), tuple(count_column.failures))
 
 
 def _ask_about(
     plugin: FilterPlugin, pod: Pod, nodes: NodeTable, observer: Observer
 ) -> list[Rejection | Failure]:
-    answers = ask("Filter", plugin.name, observer, _listed, plugin, pod, nodes)
+    answers = call_plugin("Filter", plugin.name, observer, _listed, plugin, pod, nodes)
     observer.asked("Filter", plugin.name, len(nodes))
     return answers
 
@@ -226,9 +226,9 @@ def _ask_world_by_world(
     return answers
 
 
-def _take(tally: _Tally, plugin: str, answers: Sequence[Rejection | Failure]) -> None:
+def _take(count_column: _Tally, plugin: str, answers: Sequence[Rejection | Failure]) -> None:
     """Write down what one plugin said; all its reasons count for the rows it is to blame for."""
-    before = tally.alive.copy()
+    before = count_column.alive.copy()
     failures = []
     for answer in answers:
         blamed = answer.nodes & before
@@ -237,19 +237,19 @@ def _take(tally: _Tally, plugin: str, answers: Sequence[Rejection | Failure]) ->
         if isinstance(answer, Failure):
             failures.append(answer)
         else:
-            _refuse(tally, plugin, answer.reason, blamed, answer.resolvable)
+            _refuse(count_column, plugin, answer.reason, blamed, answer.resolvable)
     for failure in failures:
-        unjudged = failure.nodes & tally.alive
+        unjudged = failure.nodes & count_column.alive
         if unjudged.any():
-            tally.failures.append((plugin, Failure(unjudged, failure.text)))
-            tally.alive &= ~unjudged
+            count_column.failures.append((plugin, Failure(unjudged, failure.text)))
+            count_column.alive &= ~unjudged
 
 
 def _refuse(
-    tally: _Tally, plugin: str, reason: str, nodes: NodeMask, resolvable: NodeMask | bool
+    count_column: _Tally, plugin: str, reason: str, nodes: NodeMask, resolvable: NodeMask | bool
 ) -> None:
-    tally.alive &= ~nodes
-    tally.verdicts.append(Verdict(plugin, reason, nodes, nodes & resolvable))
+    count_column.alive &= ~nodes
+    count_column.verdicts.append(Verdict(plugin, reason, nodes, nodes & resolvable))
 
 
 def _check(plugin: str, answer: object, rows: int) -> None:
@@ -283,7 +283,7 @@ def _without_failures(filtered: Filtered) -> Filtered:
 
 def filter_nodes(
     profile: Profile,
-    narrowed: Narrowed,
+    narrowed: PreFilterResult,
     pod: Pod,
     nodes: NodeTable,
     nominated: Mapping[int, Sequence[Pod]],
@@ -328,7 +328,7 @@ def judge_nodes(
 
 def _judge_only(
     profile: Profile,
-    narrowed: Narrowed,
+    narrowed: PreFilterResult,
     pod: Pod,
     nodes: NodeTable,
     nominated: Mapping[int, Sequence[Pod]],
@@ -342,7 +342,7 @@ def _judge_only(
     at = {int(row): index for index, row in enumerate(rows)}
     inner = filter_nodes(
         profile,
-        Narrowed(skipped=narrowed.skipped),
+        PreFilterResult(skipped=narrowed.skipped),
         pod,
         nodes.select(rows),
         {at[row]: pods for row, pods in nominated.items() if row in at},
@@ -367,7 +367,7 @@ def narrow(filtered: Filtered, further: Filtered, rows: "np.typing.NDArray[np.in
     return Filtered(feasible, filtered.verdicts + said, filtered.failures + tuple(failed))
 
 
-def diagnose(nodes: NodeTable, narrowed: Narrowed, filtered: Filtered | None) -> Diagnosis:
+def diagnose(nodes: NodeTable, narrowed: PreFilterResult, filtered: Filtered | None) -> Diagnosis:
     """Sum up why no row of *nodes* can take the pod."""
     if filtered is None:
         assert narrowed.refused is not None
@@ -391,7 +391,7 @@ def diagnose(nodes: NodeTable, narrowed: Narrowed, filtered: Filtered | None) ->
     )
 
 
-def outside(narrowed: Narrowed) -> str:
+def outside(narrowed: PreFilterResult) -> str:
     """Return the reason of the rows that pre-filters did not name."""
     return f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(narrowed.narrowed_by))}]"
 

@@ -27,7 +27,7 @@ class Observer(Protocol):
         """A plugin's turn ends without an answer: it goes on after a pause, in another turn."""
         ...
 
-    def aside(self) -> "Observer":
+    def unmeasured(self) -> "Observer":
         """Return who hears of questions within a plugin's turn: they are watched, not measured."""
         ...
 
@@ -49,7 +49,7 @@ class Silent:
     def paused(self, point: str, plugin: str) -> None:
         """Pass over it."""
 
-    def aside(self) -> Observer:
+    def unmeasured(self) -> Observer:
         """Hear nothing of those either."""
         return self
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from scheduler.errors import PluginError
-from scheduler.framework.asking import ask
+from scheduler.framework.invoke import call_plugin
 from scheduler.framework.observer import Observer
 from scheduler.framework.plugin import ScorePlugin
 from scheduler.framework.profile import Profile
@@ -57,7 +57,7 @@ def score_nodes(profile: Profile, pod: Pod, nodes: NodeTable, observer: Observer
 def _scores_of(
     plugin: ScorePlugin, weight: int, pod: Pod, nodes: NodeTable, observer: Observer
 ) -> PluginScores | None:
-    found = ask("Score", plugin.name, observer, _raw_and_normalized, plugin, pod, nodes)
+    found = call_plugin("Score", plugin.name, observer, _raw_and_normalized, plugin, pod, nodes)
     if found is None:
         return None
     observer.asked("Score", plugin.name, len(nodes))

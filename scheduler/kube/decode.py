@@ -12,7 +12,7 @@ from typing import Any, Final, Generic, TypeVar
 import msgspec
 
 from scheduler.errors import MalformedObject, Unreachable
-from scheduler.kube.deep_json import decode_deep, shallow
+from scheduler.kube.deep_json import decode_deep, truncate_depth
 from scheduler.kube.watched import T, Watched
 from scheduler.model.meta import ObjectMeta, Raw, Struct
 from scheduler.model.node import Node
@@ -145,7 +145,7 @@ _decode_parts = msgspec.json.Decoder(_Parts).decode
 def _decode_custom(raw: bytes | msgspec.Raw) -> CustomObject:
     """Read an object of which nobody but a plugin knows the fields."""
     # Not as deep as a decoder would go: others walk through it who have less room.
-    document = msgspec.json.decode(shallow(bytes(raw)), type=dict[str, Any])
+    document = msgspec.json.decode(truncate_depth(bytes(raw)), type=dict[str, Any])
     metadata = msgspec.convert({"metadata": document.pop("metadata", {})}, _Named).metadata
     return CustomObject(metadata=metadata, content=document)
 

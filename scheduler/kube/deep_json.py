@@ -27,10 +27,10 @@ def decode_deep(decode: Callable[[bytes], T], content: bytes) -> T:
     try:
         return decode(content)
     except RecursionError:
-        return decode(shallow(content))
+        return decode(truncate_depth(content))
 
 
-def shallow(content: bytes, deepest: int = DEEPEST) -> bytes:
+def truncate_depth(content: bytes, deepest: int = DEEPEST) -> bytes:
     """Return *content*, which is JSON, with null in place of what lies below level *deepest*."""
     if content.count(b"{") + content.count(b"[") <= deepest:
         return content

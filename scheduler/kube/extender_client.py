@@ -11,7 +11,7 @@ import aiohttp
 
 from scheduler.config.document import Extender, TlsConfig
 from scheduler.errors import ConfigurationError, Fenced
-from scheduler.framework.extending import Answer, Answered, Ask, Unanswered
+from scheduler.framework.extender_protocol import Answer, Answered, Ask, Unanswered
 from scheduler.kube.fence import Fence
 
 Asker = Callable[[Ask], Awaitable[Answer]]

@@ -45,8 +45,8 @@ from scheduler.kube.decode import (
     Unreadable,
     key_of,
 )
-from scheduler.kube.patience import Company, Patience
-from scheduler.kube.told import Told
+from scheduler.kube.object_store import ObjectStore
+from scheduler.kube.reflector_timeouts import ReflectorTimeouts, SharedBackoff
 from scheduler.kube.watch_observer import SILENT_WATCHES, WatchObserver
 from scheduler.kube.watched import T, Watched
 from scheduler.model.fact import Fact, Listed
@@ -79,7 +79,7 @@ class Reflector(Generic[T]):
         watched: What to ask for.
         sink: Takes the facts; must not block.
         observer: Hears of restarts and malformed objects.
-        patience: How long to wait.
+        timeouts: How long to wait.
         clock: A monotonic clock in seconds.
         sleep: How to wait.
         company: The reflectors that share an outage with this one.
@@ -93,13 +93,13 @@ class Reflector(Generic[T]):
         sink: Callable[[Fact], None],
         *,
         observer: WatchObserver = SILENT_WATCHES,
-        patience: Patience = Patience(),  # noqa: B008 - frozen
+        timeouts: ReflectorTimeouts = ReflectorTimeouts(),  # noqa: B008 - frozen
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-        company: Company | None = None,
+        company: SharedBackoff | None = None,
         rng: random.Random | None = None,
     ) -> None:
-        self._told = Told(watched, sink, observer)
+        self._told = ObjectStore(watched, sink, observer)
         self._heard_at: float | None = None
         self.lists = 0
         self.watched = watched
@@ -108,7 +108,7 @@ class Reflector(Generic[T]):
         self._decoder = Decoder(watched)
         self._sink = sink
         self._observer = observer
-        self._patience = patience
+        self._patience = timeouts
         self._clock = clock
         self._sleep = sleep
         self._company = company

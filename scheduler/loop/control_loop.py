@@ -5,26 +5,26 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Final, assert_never
 
+from scheduler.binding.binding_cycle import BindingCycle
 from scheduler.cache.cluster_cache import ClusterCache
 from scheduler.cycle.scheduling import Answers, Attempt, schedule
-from scheduler.cycle.undoing import is_undone
+from scheduler.cycle.taken_capacity import capacity_was_taken
 from scheduler.framework.decision import Bind, Decision, Park, Preempt, Retry
-from scheduler.framework.extending import Questions
+from scheduler.framework.extender_protocol import Questions
 from scheduler.framework.profile import Profile
-from scheduler.loop.binding_cycle import BindingCycle
-from scheduler.loop.evictions import Evictions
-from scheduler.loop.extending import Extending
+from scheduler.kube.extenders import Extenders
 from scheduler.loop.fact_handlers import FactHandlers
-from scheduler.loop.failures import Failed, Failures
-from scheduler.loop.inbox import Inbox, Message
-from scheduler.loop.made_room import MadeRoom
-from scheduler.loop.neighbours import Neighbours
-from scheduler.loop.plugin_care import PluginCare
-from scheduler.loop.telemetry import Telemetry
 from scheduler.model.fact import Added, Deleted, Listed, ResourceName, Updated
 from scheduler.model.pod import Pod
+from scheduler.out_of_tree.plugin_supervisor import PluginSupervisor
+from scheduler.preemption.evictions import Evictions
+from scheduler.preemption.freed_capacity import FreedCapacities
+from scheduler.preemption.other_schedulers import OtherSchedulers
 from scheduler.queue.queued_pod import QueuedPod
 from scheduler.queue.scheduling_queue import SchedulingQueue
+from scheduler.reporting.failure_handler import AttemptFailure, FailureHandler
+from scheduler.reporting.inbox import Inbox, Message
+from scheduler.reporting.telemetry import Telemetry
 
 _IDLE_SECONDS_MAXIMUM: Final = 1.0
 
@@ -55,28 +55,28 @@ class ControlLoop:
         awaited: What must have been listed before the first decision.
         may_act: Tells whether this process leads right now.
         clock: Monotonic seconds.
-        extending: The extenders, and how they are asked.
+        extenders: The extenders, and how they are asked.
     """
 
     def __init__(
         self,
         *,
-        care: PluginCare,
+        care: PluginSupervisor,
         cache: ClusterCache,
         queue: SchedulingQueue,
         inbox: Inbox,
         handlers: FactHandlers,
         binding: BindingCycle,
-        failures: Failures,
+        failures: FailureHandler,
         evictions: Evictions,
-        neighbours: Neighbours,
-        rooms: MadeRoom,
+        other_schedulers: OtherSchedulers,
+        rooms: FreedCapacities,
         telemetry: Telemetry,
         awaited: Collection[ResourceName],
         may_act: Callable[[], bool],
         clock: Callable[[], float],
         settings: LoopSettings,
-        extending: Extending,
+        extenders: Extenders,
     ) -> None:
         self._care = care
         self._cache = cache
@@ -86,25 +86,25 @@ class ControlLoop:
         self._binding = binding
         self._failures = failures
         self._evictions = evictions
-        self._neighbours = neighbours
+        self._other_schedulers = other_schedulers
         self._rooms = rooms
         self._telemetry = telemetry
         self._awaited = frozenset(awaited)
         self._may_act = may_act
         self._clock = clock
         self._settings = settings
-        self._extending = extending
+        self._extenders = extenders
         self._stopping = False
-        self._breath = clock() + settings.slice_seconds
+        self._slice_end = clock() + settings.slice_seconds
 
     @property
     def synced(self) -> bool:
         """Whether everything that existed at the start has been told and applied."""
         return self._awaited <= self._handlers.listed
 
-    def extend(self, extending: Extending, awaited: Collection[ResourceName]) -> None:
+    def use_extenders(self, extenders: Extenders, awaited: Collection[ResourceName]) -> None:
         """Ask other extenders from the next pod on, and decide only once *awaited* is listed."""
-        self._extending = extending
+        self._extenders = extenders
         self._awaited = self._awaited.union(awaited)
 
     def stop(self) -> None:
@@ -145,13 +145,13 @@ class ControlLoop:
         now = self._clock()
         if applied or (self._binding.held.next_deadline() or now + 1) <= now:
             for _ in self._binding.held.reconsider(now):
-                await self._breathe()
-        if (self._neighbours.next_change() or now + 1) <= now:
-            self._neighbours.pass_time(now)
+                await self._pause()
+        if (self._other_schedulers.next_change() or now + 1) <= now:
+            self._other_schedulers.pass_time(now)
             await self._catch_up()
         while (due := self._queue.next_flush(now)) is not None and due <= now:
             self._queue.flush(now)
-            await self._breathe()
+            await self._pause()
 
     def _apply(self, message: Message) -> None:
         if isinstance(message, Added | Updated | Deleted | Listed):
@@ -163,15 +163,15 @@ class ControlLoop:
 
     async def _catch_up(self) -> None:
         """Let the queue hear all that was noted."""
-        await self._breathe()
+        await self._pause()
         while self._handlers.catch_up(self._clock()):
-            await self._breathe()
+            await self._pause()
 
-    async def _breathe(self) -> None:
+    async def _pause(self) -> None:
         """Give the sockets their turn once a slice is used up; facts wait in the inbox."""
-        if self._clock() >= self._breath:
+        if self._clock() >= self._slice_end:
             await asyncio.sleep(0)
-            self._breath = self._clock() + self._settings.slice_seconds
+            self._slice_end = self._clock() + self._settings.slice_seconds
 
     def _can_take(self) -> bool:
         return (
@@ -189,7 +189,7 @@ class ControlLoop:
         upcoming = [
             self._queue.next_flush(self._clock()),
             self._binding.held.next_deadline(),
-            self._neighbours.next_change(),
+            self._other_schedulers.next_change(),
         ]
         soonest = min((at for at in upcoming if at is not None), default=float("inf"))
         return max(0.0, min(_IDLE_SECONDS_MAXIMUM, soonest - self._clock()))
@@ -215,11 +215,11 @@ class ControlLoop:
             self._queue.done(pod.uid)
             return
         if why := self._care.stopped.get(profile.scheduler_name):
-            self._failures.handle(queued, Failed.stopped(why), started)
+            self._failures.handle(queued, AttemptFailure.stopped(why), started)
             return
         attempt = self._prepare(profile, self._as_nominated(pod))
-        if self._is_undone(attempt):
-            self._failures.handle(queued, Failed.undone(), started)
+        if self._capacity_was_taken(attempt):
+            self._failures.handle(queued, AttemptFailure.undone(), started)
             return
         decision = await self._decide(attempt)
         self._telemetry.decided(self._clock() - started)
@@ -247,20 +247,22 @@ class ControlLoop:
             self._cache.view(),
             self._queue.nominator.by_node(),
             self._settings.seed,
-            self._extending.extenders,
+            self._extenders.extenders,
             self._care.watch(profile, pod, self._telemetry.cycle_observer(profile)),
         )
 
-    def _is_undone(self, attempt: Attempt) -> bool:
+    def _capacity_was_taken(self, attempt: Attempt) -> bool:
         """Tell whether others took the room that was made for a pod, and draw the conclusions.
 
         It must not make more room at once: whoever was quicker this time will be so next time.
         """
         uid = attempt.pod.uid
         room = self._rooms.suspect(uid)
-        if room is None or not is_undone(attempt, room.node, tuple(room.taken_by.values())):
+        if room is None or not capacity_was_taken(
+            attempt, room.node, tuple(room.taken_by.values())
+        ):
             return False
-        self._neighbours.undone(attempt.pod, room, self._clock())
+        self._other_schedulers.undone(attempt.pod, room, self._clock())
         return True
 
     async def _decide(self, attempt: Attempt) -> Decision:
@@ -273,10 +275,10 @@ class ControlLoop:
                 decision: Decision = end.value
                 return decision
             if isinstance(step, Questions):
-                answers = tuple(await asyncio.gather(*map(self._extending.ask, step.asks)))
+                answers = tuple(await asyncio.gather(*map(self._extenders.ask, step.asks)))
                 continue
             answers = None
-            await self._breathe()
+            await self._pause()
 
     def _carry_out(
         self, queued: QueuedPod, profile: Profile, decision: Decision, started: float
@@ -285,11 +287,11 @@ class ControlLoop:
             case Bind():
                 self._binding.begin(queued, profile, decision, started)
             case Park() | Retry():
-                self._failures.handle(queued, Failed.of(decision), started)
+                self._failures.handle(queued, AttemptFailure.of(decision), started)
             case Preempt():
                 # Begun before the pod is parked: its gate must be closed by then.
                 if self._failures.is_waiting(decision.pod):
                     self._evictions.begin(decision)
-                self._failures.handle(queued, Failed.of(decision), started)
+                self._failures.handle(queued, AttemptFailure.of(decision), started)
             case _:
                 assert_never(decision)

@@ -21,8 +21,6 @@ from scheduler.framework.cluster_event import (
     node_changes,
     pod_changes,
 )
-from scheduler.loop.evictions import Evictions
-from scheduler.loop.neighbours import Neighbours
 from scheduler.model.fact import (
     Added,
     Deleted,
@@ -37,6 +35,8 @@ from scheduler.model.node import Node
 from scheduler.model.objects import CustomObject
 from scheduler.model.pod import Pod
 from scheduler.model.trust import is_refused
+from scheduler.preemption.evictions import Evictions
+from scheduler.preemption.other_schedulers import OtherSchedulers
 from scheduler.queue.scheduling_queue import PODS_AT_ONCE, SchedulingQueue
 
 STORAGE: Final = frozenset(
@@ -72,16 +72,16 @@ class FactHandlers:
         ours: set[str],
         *,
         evictions: Evictions,
-        neighbours: Neighbours,
-        condemned: Callable[[Pod], None],
+        other_schedulers: OtherSchedulers,
+        on_assumed_pod_deleted: Callable[[Pod], None],
         unreadable: Callable[[Pod], None],
     ) -> None:
         self._cache = cache
         self._queue = queue
         self._ours = ours
         self._evictions = evictions
-        self._neighbours = neighbours
-        self._condemned = condemned
+        self._other_schedulers = other_schedulers
+        self._on_assumed_pod_deleted = on_assumed_pod_deleted
         self._unreadable = unreadable
         self._pending: dict[str, Pod] = {}
         self._leaving: deque[Pod] = deque()
@@ -123,13 +123,13 @@ class FactHandlers:
                 self._queue.delete(pod, now)
                 self._evictions.abandon(pod)
                 if not self._cache.is_assumed(pod.uid):
-                    self._neighbours.told(pod, now)
+                    self._other_schedulers.told(pod, now)
             return True
         if self._queue.catch_up():
             return True
         for _ in range(min(len(self._coming), PODS_AT_ONCE)):
             pod = self._coming.popleft()
-            self._neighbours.came_over(pod)
+            self._other_schedulers.came_over(pod)
             self._pending_added(pod, now)
         return bool(self._coming)
 
@@ -176,7 +176,7 @@ class FactHandlers:
                 self._queue.note(Change(NODE_DELETE, old, None), now)
                 self._cache.remove_node(old.name)
                 self._evictions.node_vanished(old.name)
-                self._neighbours.vanished(old.name, now)
+                self._other_schedulers.vanished(old.name, now)
 
     def _apply_object(self, fact: Added | Updated | Deleted) -> None:
         match fact:
@@ -204,9 +204,9 @@ class FactHandlers:
         assert isinstance(fact.new, Pod)
         # What had failed before we came is history: it is no news, but it counts as long as it did.
         if Resource.FAILED_POD in self.listed:
-            self._neighbours.refused(fact.new, now)
+            self._other_schedulers.refused(fact.new, now)
         else:
-            self._neighbours.had_refused(fact.new, now)
+            self._other_schedulers.had_refused(fact.new, now)
 
     def _is_refusal(self, item: KubeObject) -> bool:
         return isinstance(item, Pod) and self._is_ours(item) and is_refused(item)
@@ -229,14 +229,14 @@ class FactHandlers:
             self._pending_added(pod, now)
         else:
             self._pending[pod.key] = pod
-            self._neighbours.told(pod, now)
+            self._other_schedulers.told(pod, now)
 
     def _pod_updated(self, old: Pod, new: Pod, now: float) -> None:
         if old.node_name:
             self._cache.add_pod(new)
             for event in pod_changes(old, new):
                 self._queue.note(Change(event, old, new), now)
-            self._neighbours.updated(old, new, now)
+            self._other_schedulers.updated(old, new, now)
         elif new.node_name:
             if self._is_ours(new):
                 self._leave_queue(new, now)
@@ -247,7 +247,7 @@ class FactHandlers:
             self._pending_updated(old, new, now)
         else:
             self._pending[new.key] = new
-            self._neighbours.told(new, now)
+            self._other_schedulers.told(new, now)
 
     def _pod_deleted(self, pod: Pod, now: float) -> None:
         # A deletion that was not seen may be that of a pod we had bound meanwhile: it is assumed
@@ -258,18 +258,18 @@ class FactHandlers:
             self._pending_deleted(pod, now)
         else:
             self._forget(pod)
-            self._neighbours.gone(pod, now)
+            self._other_schedulers.gone(pod, now)
 
     def _assigned_added(self, pod: Pod, now: float) -> None:
         self._cache.add_pod(pod)
         self._queue.note(Change(ASSIGNED_POD_ADD, None, pod), now)
-        self._neighbours.placed(pod, now)
+        self._other_schedulers.placed(pod, now)
 
     def _assigned_deleted(self, pod: Pod, now: float) -> None:
         placed = self._cache.remove_pod(pod.uid) or pod
         self._queue.note(Change(ASSIGNED_POD_DELETE, placed, None), now)
         self._evictions.left(placed)
-        self._neighbours.gone(placed, now)
+        self._other_schedulers.gone(placed, now)
 
     def _pending_added(self, pod: Pod, now: float) -> None:
         self._pending[pod.key] = pod
@@ -287,7 +287,7 @@ class FactHandlers:
             self._unreadable(new)
         elif self._cache.is_assumed(new.uid):
             if new.terminating and not old.terminating:
-                self._condemned(new)
+                self._on_assumed_pod_deleted(new)
         elif old.malformed:
             self._queue.add(new, now)
         else:
@@ -296,7 +296,7 @@ class FactHandlers:
     def _pending_deleted(self, pod: Pod, now: float) -> None:
         self._leave_queue(pod, now)
         if self._cache.is_assumed(pod.uid):
-            self._condemned(pod)
+            self._on_assumed_pod_deleted(pod)
 
     def _leave_queue(self, pod: Pod, now: float) -> None:
         self._forget(pod)

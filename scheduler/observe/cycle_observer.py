@@ -59,7 +59,7 @@ class CycleObserver:
             return
         self._metrics.plugin_asked(plugin, point, self._profile, times)
 
-    def aside(self) -> Observer:
+    def unmeasured(self) -> Observer:
         """Measure nothing within a plugin's turn: it is part of that."""
         return SILENT
 

@@ -331,9 +331,9 @@ class Metrics:
         return children
 
     def _tallies(self, family: Family) -> defaultdict[tuple[str, ...], int]:
-        tallies = Tallies(family)
-        self.registry.register(tallies)
-        return tallies.counts
+        count_columns = Tallies(family)
+        self.registry.register(count_columns)
+        return count_columns.counts
 
     def _distribution(self, family: Family) -> Distribution:
         return self._distributions(family)[()]

@@ -31,9 +31,9 @@ from scheduler.model.objects import PodDisruptionBudget
 from scheduler.model.pod import DISRUPTION_TARGET, PREEMPTION_BY_SCHEDULER, Pod
 from scheduler.model.selectors import Selector, compile_selector
 from scheduler.snapshot.arrays import Rows
-from scheduler.snapshot.mixing import mix
 from scheduler.snapshot.node_table import NodeTable
 from scheduler.snapshot.objects import ClusterObjects
+from scheduler.snapshot.tie_break import hash_of
 
 _ROWS_AT_ONCE: Final = 128
 """So many are tried in one step: more save little, and keep the sockets waiting."""
@@ -125,7 +125,7 @@ def _in_order(pod: Pod, nodes: NodeTable, diagnosis: Diagnosis) -> Rows:
     may_help = diagnosis.preemption_may_help.copy()
     may_help[list(nodes.closed)] = False
     rows = may_help.nonzero()[0]
-    order: Rows = rows[np.argsort(mix(0, pod.uid, nodes.name_hashes[rows]), kind="stable")]
+    order: Rows = rows[np.argsort(hash_of(0, pod.uid, nodes.name_hashes[rows]), kind="stable")]
     return order
 
 
@@ -291,7 +291,7 @@ def _lower(
     nodes: NodeTable, rows: Rows, pod: Pod, among: frozenset[str] | None
 ) -> list[Sequence[Pod]]:
     """Return the pods in each of *rows* that may have to go for *pod*, most important first."""
-    return nodes.evictable(rows, pod.priority, among)
+    return nodes.potential_victims(rows, pod.priority, among)
 
 
 @dataclass(frozen=True, slots=True)

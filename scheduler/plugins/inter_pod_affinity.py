@@ -34,8 +34,8 @@ from scheduler.model.selectors import NOTHING
 from scheduler.snapshot.domains import NO_DOMAIN, DomainSums
 from scheduler.snapshot.node_table import NodeTable
 from scheduler.snapshot.objects import ClusterObjects
+from scheduler.snapshot.pod_contribution import Counted
 from scheduler.snapshot.pod_groups import PodSet
-from scheduler.snapshot.worths import Counted
 
 _NOT_NEAR: Final = "node(s) didn't match pod affinity rules"
 _NOT_APART: Final = "node(s) didn't match pod anti-affinity rules"

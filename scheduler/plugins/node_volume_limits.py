@@ -22,7 +22,7 @@ from scheduler.model.fact import Resource
 from scheduler.model.pod import Pod
 from scheduler.model.storage import CsiNode, VolumeAttachment
 from scheduler.snapshot.node_table import NodeTable
-from scheduler.snapshot.volume_use import Untold, mounts
+from scheduler.snapshot.volume_use import UnresolvedVolumes, mounts
 
 
 def _has_volumes(pod: Pod) -> bool:
@@ -93,13 +93,13 @@ class NodeVolumeLimits:
         if not _has_volumes(pod):
             return
         volumes = nodes.volumes_of(pod)
-        if isinstance(volumes, Untold):
+        if isinstance(volumes, UnresolvedVolumes):
             yield from _refuse(volumes, pod, nodes)
         elif volumes:
             yield from _judge(volumes, nodes)
 
 
-def _refuse(untold: Untold, pod: Pod, nodes: NodeTable) -> Iterator[Rejection | Failure]:
+def _refuse(untold: UnresolvedVolumes, pod: Pod, nodes: NodeTable) -> Iterator[Rejection | Failure]:
     """Say why the volumes of *pod* cannot be counted."""
     where = np.ones(len(nodes), dtype=np.bool_)
     if untold.by_drivers:
@@ -108,7 +108,7 @@ def _refuse(untold: Untold, pod: Pod, nodes: NodeTable) -> Iterator[Rejection | 
             yield Failure(told, untold.why)
         # Elsewhere no disk is translated, and nothing limited.
         elsewhere = nodes.volumes_of(pod, drivers=False)
-        if not isinstance(elsewhere, Untold):
+        if not isinstance(elsewhere, UnresolvedVolumes):
             return
         untold, where = elsewhere, ~told
     if not where.any():

@@ -82,7 +82,7 @@ class InFlight:
             self._trim()
         return found
 
-    def tally(self) -> dict[str, int]:
+    def count_column(self) -> dict[str, int]:
         """Count the kept changes by their events' labels, for metrics."""
         return dict(Counter(change.event.label for change in self._log))
 

@@ -5,13 +5,13 @@ from math import nan
 from typing import Final, NamedTuple
 
 from scheduler.model.pod import Pod
-from scheduler.queue.place import Cause, Place
+from scheduler.queue.queue_state import Cause, QueueState
 
 STORY_LENGTH: Final = 16
 _NOBODY: Final[frozenset[str]] = frozenset()
 
 
-class Occasion(NamedTuple):
+class MoveReason(NamedTuple):
     """Why a pod moves, what metrics call it, and when.
 
     Args:
@@ -60,8 +60,8 @@ class QueuedPod:
     gate_reason: str = ""
     flushed: bool = False
     backoff_expiry: float | None = None
-    place: Place | None = None
-    story: list[tuple[Occasion, Place | None]] = field(default_factory=list)
+    place: QueueState | None = None
+    story: list[tuple[MoveReason, QueueState | None]] = field(default_factory=list)
 
     @property
     def failed(self) -> bool:
@@ -81,7 +81,7 @@ class QueuedPod:
             self.consecutive_errors = 0
         self.timestamp, self.backoff_expiry, self.flushed = now, None, False
 
-    def move(self, to: Place | None, occasion: Occasion) -> None:
+    def move(self, to: QueueState | None, occasion: MoveReason) -> None:
         """Remember a move."""
         self.place = to
         self.story.append((occasion, to))

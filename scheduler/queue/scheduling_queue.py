@@ -31,9 +31,9 @@ from scheduler.queue.gates import Gates
 from scheduler.queue.hints import Hints, ProfileRules, Verdict
 from scheduler.queue.nominator import Nominator
 from scheduler.queue.observer import SILENT, QueueObserver
-from scheduler.queue.place import READY, WAITING, Cause, Place
-from scheduler.queue.places import Places
-from scheduler.queue.queued_pod import Occasion, QueuedPod
+from scheduler.queue.queue_state import READY, WAITING, Cause, QueueState
+from scheduler.queue.queue_states import QueueStates
+from scheduler.queue.queued_pod import MoveReason, QueuedPod
 
 TIMEOUT_CHECK_SECONDS: Final = 30.0
 PODS_AT_ONCE: Final = 512
@@ -41,8 +41,8 @@ PODS_AT_ONCE: Final = 512
 _ADD_LABEL: Final = UNSCHEDULABLE_POD_ADD.label
 _UPDATE_LABEL: Final = UNSCHEDULABLE_POD_UPDATE.label
 _RELOAD_LABEL: Final = "RulesReplaced"
-_DELETED: Final = Occasion(Cause.DELETED)
-_DONE: Final = Occasion(Cause.DONE)
+_DELETED: Final = MoveReason(Cause.DELETED)
+_DONE: Final = MoveReason(Cause.DONE)
 
 
 @dataclass(frozen=True)
@@ -86,14 +86,14 @@ class SchedulingQueue:
         self._settings = settings
         self._observer = observer
         self._hints, self._gates = Hints(rules, observer), Gates(rules, observer)
-        self._places = Places(
+        self._places = QueueStates(
             sort_key, settings.initial_backoff_seconds, settings.maximum_backoff_seconds, observer
         )
         self._arrivals = count()
         self._next_timeout_check: float | None = None
-        self._unshown: deque[tuple[QueuedPod, Change, Occasion]] = deque()
+        self._unshown: deque[tuple[QueuedPod, Change, MoveReason]] = deque()
         self._reloaded: deque[QueuedPod] = deque()
-        self._reloading = Occasion(Cause.RELOADED)
+        self._reloading = MoveReason(Cause.RELOADED)
 
     def __len__(self) -> int:
         """Return how many pods wait, those in flight not counted."""
@@ -111,7 +111,7 @@ class SchedulingQueue:
             # Upstream would track it twice and drop one of the two when both are popped.
             self.update(known.pod, pod, now)
         else:
-            self._admit(pod, Occasion(Cause.ADDED, _ADD_LABEL, now))
+            self._admit(pod, MoveReason(Cause.ADDED, _ADD_LABEL, now))
 
     def update(self, old: Pod, new: Pod, now: float) -> None:
         """Take in a newer version of a pod, which may make it worth another attempt.
@@ -126,7 +126,7 @@ class SchedulingQueue:
         elif queued := self._places.queued.get(new.uid):
             self._update_waiting(queued, old, new, now)
         else:
-            self._admit(new, Occasion(Cause.UPDATED, _UPDATE_LABEL, now))
+            self._admit(new, MoveReason(Cause.UPDATED, _UPDATE_LABEL, now))
 
     def delete(self, pod: Pod, now: float) -> None:
         """Forget a pod that is gone or bound; if it was nominated elsewhere, that room is free.
@@ -163,7 +163,7 @@ class SchedulingQueue:
             self._observer.incoming("active", POP_FROM_BACKOFF_QUEUE)
         queued.attempts += 1
         self._count_rejectors(queued, -1)
-        self._places.move(queued, Place.IN_FLIGHT, Occasion(Cause.POPPED, "", now))
+        self._places.move(queued, QueueState.IN_FLIGHT, MoveReason(Cause.POPPED, "", now))
         return queued
 
     def done(self, uid: PodUid) -> None:
@@ -179,7 +179,7 @@ class SchedulingQueue:
         rejected_by: frozenset[str],
         pending: frozenset[str] = frozenset(),
         now: float,
-    ) -> Place:
+    ) -> QueueState:
         """Take back a pod whose attempt ended without a node, or whose binding failed.
 
         Args:
@@ -200,7 +200,9 @@ class SchedulingQueue:
         queued.order = next(self._arrivals)
         self._count_rejectors(queued, 1)
         verdict = self._hints.verdict_over(queued, self._places.in_flight.since_pop(pod.uid))
-        return self._requeue(queued, verdict, Occasion(Cause.PARKED, SCHEDULE_ATTEMPT_FAILURE, now))
+        return self._requeue(
+            queued, verdict, MoveReason(Cause.PARKED, SCHEDULE_ATTEMPT_FAILURE, now)
+        )
 
     # What may help pods that wait.
 
@@ -216,7 +218,7 @@ class SchedulingQueue:
             return
         self._places.in_flight.record(change)
         if candidates := self._candidates(change):
-            occasion = Occasion(Cause.CHANGED, change.event.label, now)
+            occasion = MoveReason(Cause.CHANGED, change.event.label, now)
             self._unshown.extend(
                 (queued, change, occasion)
                 for queued in candidates
@@ -270,16 +272,16 @@ class SchedulingQueue:
 
     def activate(self, uids: Iterable[PodUid], now: float) -> None:
         """Make pods ready, their backoff cut short; gates still count."""
-        occasion = Occasion(Cause.ACTIVATED, FORCE_ACTIVATE.label, now)
+        occasion = MoveReason(Cause.ACTIVATED, FORCE_ACTIVATE.label, now)
         for uid in uids:
             if flying := self._places.in_flight.get(uid):
                 self._places.in_flight.record(Change(FORCE_ACTIVATE, None, flying.pod))
-            elif (queued := self._places.queued.get(uid)) and queued.place is not Place.ACTIVE:
+            elif (queued := self._places.queued.get(uid)) and queued.place is not QueueState.ACTIVE:
                 self._to_active(queued, occasion)
 
     def flush(self, now: float) -> None:
         """Make ready what has waited long enough; of many a part, and ``next_flush`` is now."""
-        occasion = Occasion(Cause.BACKED_OFF, BACKOFF_COMPLETE, now)
+        occasion = MoveReason(Cause.BACKED_OFF, BACKOFF_COMPLETE, now)
         for _ in range(PODS_AT_ONCE):
             queued = self._places.backoff.first_completed(now)
             if queued is None:
@@ -317,7 +319,7 @@ class SchedulingQueue:
             )
         if sort_key is not None:
             self._places.reorder(sort_key)
-        self._reloading = Occasion(Cause.RELOADED, _RELOAD_LABEL, now)
+        self._reloading = MoveReason(Cause.RELOADED, _RELOAD_LABEL, now)
         self._reloaded = deque(self._places.queued.values())
         self.catch_up()
 
@@ -327,7 +329,7 @@ class SchedulingQueue:
         """Return what is known of a pod that waits or is in flight."""
         return self._places.find(uid)
 
-    def place_of(self, uid: PodUid) -> Place | None:
+    def place_of(self, uid: PodUid) -> QueueState | None:
         """Return where a pod is."""
         queued = self.find(uid)
         return queued.place if queued else None
@@ -343,7 +345,7 @@ class SchedulingQueue:
 
     def in_flight_counts(self) -> dict[str, int]:
         """Count what is kept for pods in flight: the pods themselves, and changes by label."""
-        return {"PodPopped": len(self._places.in_flight), **self._places.in_flight.tally()}
+        return {"PodPopped": len(self._places.in_flight), **self._places.in_flight.count_column()}
 
     def check_invariants(self) -> None:
         """Raise AssertionError, with the pod's story, where something is not as it must be."""
@@ -352,7 +354,7 @@ class SchedulingQueue:
 
     # Who goes where.
 
-    def _admit(self, pod: Pod, occasion: Occasion) -> None:
+    def _admit(self, pod: Pod, occasion: MoveReason) -> None:
         self._to_active(QueuedPod(pod, occasion.now, next(self._arrivals)), occasion)
 
     def _update_in_flight(self, old: Pod, new: Pod, now: float) -> None:
@@ -368,7 +370,7 @@ class SchedulingQueue:
             self._places.put_in_order(queued)
             return
         for event in pod_changes(old, new):
-            occasion = Occasion(Cause.UPDATED, event.label, now)
+            occasion = MoveReason(Cause.UPDATED, event.label, now)
             if self._reconsider(queued, Change(event, old, new), occasion):
                 break
 
@@ -385,21 +387,21 @@ class SchedulingQueue:
             *self._places.gated.waiting_for(match.gates),
         ]
 
-    def _reconsider(self, queued: QueuedPod, change: Change, occasion: Occasion) -> bool:
+    def _reconsider(self, queued: QueuedPod, change: Change, occasion: MoveReason) -> bool:
         """Requeue *queued* if *change* could help it; tell whether it is ready now or later."""
         verdict = self._hints.verdict(queued, change)
         if verdict is Verdict.WAIT:
             return False
         return self._requeue(queued, verdict, occasion) in READY
 
-    def _reload(self, queued: QueuedPod, occasion: Occasion) -> None:
+    def _reload(self, queued: QueuedPod, occasion: MoveReason) -> None:
         """Ask the new gates about *queued*, and give it another chance where it was rejected."""
         if self._places.queued.get(queued.pod.uid) is not queued:
             return
         if queued.place not in READY:
             self._requeue(queued, Verdict.AFTER_BACKOFF, occasion)
         elif self._gates.closed_for(queued):
-            self._places.move(queued, Place.GATED, occasion)
+            self._places.move(queued, QueueState.GATED, occasion)
 
     def _flush_unschedulable(self, now: float) -> None:
         limit = now - self._settings.unschedulable_seconds
@@ -407,7 +409,7 @@ class SchedulingQueue:
         overdue = list(islice(waiting, PODS_AT_ONCE))
         if len(overdue) < PODS_AT_ONCE:
             self._next_timeout_check = now + TIMEOUT_CHECK_SECONDS
-        occasion = Occasion(Cause.TIMED_OUT, UNSCHEDULABLE_TIMEOUT.label, now)
+        occasion = MoveReason(Cause.TIMED_OUT, UNSCHEDULABLE_TIMEOUT.label, now)
         for queued in overdue:
             # Upstream marks gated pods too, although the flush does not move them.
             place = self._requeue(queued, Verdict.AFTER_BACKOFF, occasion)
@@ -415,10 +417,10 @@ class SchedulingQueue:
         if overdue:
             self._places.in_flight.record(Change(UNSCHEDULABLE_TIMEOUT))
 
-    def _requeue(self, queued: QueuedPod, verdict: Verdict, occasion: Occasion) -> Place:
+    def _requeue(self, queued: QueuedPod, verdict: Verdict, occasion: MoveReason) -> QueueState:
         backoff = self._places.backoff
         if verdict is Verdict.WAIT:
-            self._places.move(queued, Place.UNSCHEDULABLE, occasion)
+            self._places.move(queued, QueueState.UNSCHEDULABLE, occasion)
         elif verdict is Verdict.AFTER_BACKOFF and backoff.waiting(queued, occasion.now):
             self._to_backoff(queued, occasion)
         else:
@@ -426,20 +428,20 @@ class SchedulingQueue:
         assert queued.place is not None, queued.tell()
         return queued.place
 
-    def _to_active(self, queued: QueuedPod, occasion: Occasion) -> None:
+    def _to_active(self, queued: QueuedPod, occasion: MoveReason) -> None:
         # What is backing off has passed the gates on its way there.
-        if queued.place is not Place.BACKOFF and self._gates.closed_for(queued):
-            self._places.move(queued, Place.GATED, occasion)
+        if queued.place is not QueueState.BACKOFF and self._gates.closed_for(queued):
+            self._places.move(queued, QueueState.GATED, occasion)
             return
         if queued.initial_attempt is None:
             queued.initial_attempt = occasion.now
             if queued.pod.nominated_node:
                 self.nominator.add(queued.pod)
-        self._places.move(queued, Place.ACTIVE, occasion)
+        self._places.move(queued, QueueState.ACTIVE, occasion)
 
-    def _to_backoff(self, queued: QueuedPod, occasion: Occasion) -> None:
+    def _to_backoff(self, queued: QueuedPod, occasion: MoveReason) -> None:
         closed = self._gates.closed_for(queued)
-        self._places.move(queued, Place.GATED if closed else Place.BACKOFF, occasion)
+        self._places.move(queued, QueueState.GATED if closed else QueueState.BACKOFF, occasion)
 
     def _count_rejectors(self, queued: QueuedPod, delta: int) -> None:
         for plugin in queued.rejected_by:

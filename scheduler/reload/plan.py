@@ -25,9 +25,9 @@ from scheduler.kube.permissions import Permission, cluster_permissions
 from scheduler.kube.watched import Watched, watched_for
 from scheduler.model.fact import Resource
 from scheduler.model.pod import Pod
+from scheduler.out_of_tree.loading import build_profiles, out_of_tree_plugins
 from scheduler.plugins.priority_sort import PrioritySort
 from scheduler.queue.hints import rules_for
-from scheduler.user_plugins import build_profiles, foreign_plugins
 
 
 class Source(StrEnum):
@@ -160,7 +160,7 @@ def first_plan(settings: RunSettings, draft: Draft, generation: int = 0) -> Plan
     return Plan(
         configuration,
         profiles,
-        {name: foreign_plugins(profile) for name, profile in profiles.items()},
+        {name: out_of_tree_plugins(profile) for name, profile in profiles.items()},
         _with_raw(watched_for(needs_of_all(profiles.values())), configuration.extenders),
         generation,
     )

@@ -9,13 +9,13 @@ from typing import Any, Final
 from scheduler.config.change import Outcome, Result
 from scheduler.config.run_settings import RunSettings
 from scheduler.errors import ApiError, ConfigurationError
-from scheduler.framework.extending import in_turn
+from scheduler.framework.extender_protocol import in_turn
 from scheduler.kube.extender_client import ExtenderClient
-from scheduler.kube.own_access import granted
+from scheduler.kube.extenders import Extenders
 from scheduler.kube.requests import Requests
-from scheduler.loop.assembly import Adopted, Core, Setup
-from scheduler.loop.extending import Extending
-from scheduler.loop.watches import Watches
+from scheduler.kube.self_access_review import granted
+from scheduler.loop.core import AppliedConfiguration, LoopConfiguration, SchedulerCore
+from scheduler.process.watches import Watches
 from scheduler.queue.scheduling_queue import QueueSettings
 from scheduler.reload.plan import Plan, Source, further_permissions, plan, refusal
 from scheduler.reload.report import Report
@@ -42,7 +42,7 @@ class Reloader:
         self,
         settings: RunSettings,
         running: Plan,
-        core: Core,
+        core: SchedulerCore,
         watches: Watches,
         requests: Requests,
         report: Report,
@@ -52,7 +52,7 @@ class Reloader:
         self.running = running
         self._settings = settings
         self._connected = AsyncExitStack()
-        self._extending = Extending()
+        self._extenders = Extenders()
         self._core = core
         self._watches = watches
         self._requests = requests
@@ -101,12 +101,12 @@ class Reloader:
             )
         connected = AsyncExitStack()
         await connected.enter_async_context(extenders)
-        setup = setup_of(planned, self._settings, extenders, self._may_act)
-        adopted = await self._swap(setup)
-        self._part_from(self._connected, self._extending)
-        self._connected, self._extending = connected, setup.extending
+        setup = loop_configuration_of(planned, self._settings, extenders, self._may_act)
+        applied = await self._swap(setup)
+        self._part_from(self._connected, self._extenders)
+        self._connected, self._extenders = connected, setup.extenders
         self.running = planned
-        self._report.applied(planned.configuration, adopted)
+        self._report.applied(planned.configuration, applied)
         return planned.outcome(Result.APPLIED)
 
     async def _missing_permissions(self, planned: Plan) -> list[str]:
@@ -115,32 +115,34 @@ class Reloader:
         said = (refusal(need, given) for need, given in zip(further, answers, strict=True))
         return [line for line in said if line]
 
-    async def _swap(self, setup: Setup) -> Adopted:
+    async def _swap(self, setup: LoopConfiguration) -> AppliedConfiguration:
         """Let the loop exchange everything, between two pods, once it has applied all facts."""
-        done: asyncio.Future[Adopted] = asyncio.get_running_loop().create_future()
-        self._core.inbox.put(lambda: done.set_result(self._core.adopt(setup, self._clock())))
+        done: asyncio.Future[AppliedConfiguration] = asyncio.get_running_loop().create_future()
+        self._core.inbox.put(
+            lambda: done.set_result(self._core.apply_configuration(setup, self._clock()))
+        )
         return await done
 
-    def _part_from(self, connected: AsyncExitStack, extending: Extending) -> None:
+    def _part_from(self, connected: AsyncExitStack, extenders: Extenders) -> None:
         """Close connections once no pod on its way may be bound by their extenders."""
-        task = asyncio.get_running_loop().create_task(self._close_later(connected, extending))
+        task = asyncio.get_running_loop().create_task(self._close_later(connected, extenders))
         self._parting.add(task)
         task.add_done_callback(self._parting.discard)
 
-    async def _close_later(self, connected: AsyncExitStack, extending: Extending) -> None:
+    async def _close_later(self, connected: AsyncExitStack, extenders: Extenders) -> None:
         try:
-            while self._core.binding.asks(extending):  # noqa: ASYNC110 - nobody is in a hurry
+            while self._core.binding.asks(extenders):  # noqa: ASYNC110 - nobody is in a hurry
                 await asyncio.sleep(_PARTING_SECONDS)
         finally:
             await connected.aclose()
 
 
-def setup_of(
+def loop_configuration_of(
     planned: Plan, settings: RunSettings, extenders: ExtenderClient, may_act: Callable[[], bool]
-) -> Setup:
+) -> LoopConfiguration:
     """Return what *planned* means for the loop."""
     configuration = planned.configuration
-    return Setup(
+    return LoopConfiguration(
         planned.profiles,
         planned.foreign,
         QueueSettings(
@@ -149,6 +151,6 @@ def setup_of(
             settings.pod_seconds_unschedulable_maximum,
             settings.foreign_nomination_seconds,
         ),
-        Extending(tuple(in_turn(configuration.extenders)), extenders.asked_only_while(may_act)),
+        Extenders(tuple(in_turn(configuration.extenders)), extenders.asked_only_while(may_act)),
         frozenset(each.resource for each in planned.watched),
     )

@@ -7,7 +7,7 @@ from typing import Final
 from scheduler.config.change import Outcome, Result
 from scheduler.config.configuration import SchedulerConfiguration
 from scheduler.kube.events import Event, Reference, configuration_judged
-from scheduler.loop.assembly import Adopted
+from scheduler.loop.core import AppliedConfiguration
 from scheduler.observe import event_names, families
 from scheduler.observe.logs import get_logger
 from scheduler.observe.metrics import Metrics
@@ -60,7 +60,7 @@ class Report:
     def _read_good(self) -> dict[tuple[str, ...], float]:
         return {(): float(not self._refused)}
 
-    def applied(self, configuration: SchedulerConfiguration, adopted: Adopted) -> None:
+    def applied(self, configuration: SchedulerConfiguration, applied: AppliedConfiguration) -> None:
         """Tell of a configuration that is in force from now on."""
         self._applied_at = self._wall()
         self._fingerprint = configuration.fingerprint
@@ -68,8 +68,8 @@ class Report:
             event_names.CONFIGURATION_APPLIED,
             profiles=list(configuration.names),
             fingerprint=configuration.fingerprint,
-            pods_taken=adopted.taken,
-            pods_left=adopted.left,
+            pods_taken=applied.taken,
+            pods_left=applied.left,
         )
         _tell_oddities(configuration)
 

@@ -17,7 +17,7 @@ from itertools import product
 from scheduler.model.affinity_terms import Term
 from scheduler.model.pod import Pod
 from scheduler.model.selectors import IN, NOTHING
-from scheduler.snapshot.tally import Tally
+from scheduler.snapshot.count_column import CountColumn
 
 _Label = tuple[str, str]
 _Place = tuple[str | None, _Label | None]
@@ -28,7 +28,7 @@ _Place = tuple[str | None, _Label | None]
 class _Carriers:
     """The pods that carry a term; one that carries it twice counts twice."""
 
-    tally: Tally = field(default_factory=Tally)
+    count_column: CountColumn = field(default_factory=CountColumn)
     times: int = 0
 
 
@@ -46,16 +46,16 @@ class TermIndex:
             carriers = self._carriers[term] = _Carriers()
             for place in _places(term):
                 self._filed.setdefault(place, {})[term] = None
-        carriers.tally.add(row, count)
+        carriers.count_column.add(row, count)
         carriers.times += count
         assert carriers.times >= 0, f"a term about {term.selector} left its node twice"
         if not carriers.times:
             self._forget(term)
 
-    def carriers(self, term: Term) -> Tally | None:
+    def carriers(self, term: Term) -> CountColumn | None:
         """Return how many pods on each row carry *term*; None where none does anywhere."""
         carriers = self._carriers.get(term)
-        return None if carriers is None else carriers.tally
+        return None if carriers is None else carriers.count_column
 
     def about(self, pod: Pod, namespace_labels: Mapping[str, str]) -> list[Term]:
         """Return the terms that are about *pod*, whose namespace has *namespace_labels*."""
@@ -71,7 +71,7 @@ class TermIndex:
     def move(self, source: int, target: int, terms: Iterable[Term]) -> None:
         """Carry what *source* counts, whose pods carry *terms*, over to *target*."""
         for term in terms:
-            self._carriers[term].tally.move(source, target)
+            self._carriers[term].count_column.move(source, target)
 
     def _forget(self, term: Term) -> None:
         del self._carriers[term]

@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 from scheduler.errors import StaleView
 from scheduler.snapshot.arrays import Int64s, Mask, Rows, T, read_only
 from scheduler.snapshot.columns import ClusterColumns
-from scheduler.snapshot.tally import Tally
+from scheduler.snapshot.count_column import CountColumn
+from scheduler.snapshot.pod_contribution import Contribution
 from scheduler.snapshot.what_if import NO_CHANGES, Changes
-from scheduler.snapshot.worths import Worth
 
 
 class ColumnView:
@@ -118,21 +118,21 @@ class ColumnView:
         """Return the rows of this view, out of a *column* over all."""
         return read_only(column.view() if self._rows is None else column[self._rows])
 
-    def _tally(self, tally: Tally | None) -> Int64s:
+    def _tally(self, count_column: CountColumn | None) -> Int64s:
         """Return what *tally* counts on each row; nothing without one."""
         self._check()
-        if tally is None:
+        if count_column is None:
             return read_only(np.zeros(len(self), dtype=np.int64))
-        return self._gather(tally.dense(self._whole))
+        return self._gather(count_column.dense(self._whole))
 
-    def _where(self, tally: Tally | None) -> Mask:
+    def _where(self, count_column: CountColumn | None) -> Mask:
         """Return on which rows *tally* counts anything; on none without one."""
         self._check()
-        if tally is None:
+        if count_column is None:
             return read_only(np.zeros(len(self), dtype=np.bool_))
-        return self._gather(tally.where(self._whole))
+        return self._gather(count_column.where(self._whole))
 
-    def _changed(self, column: Int64s, worth: Worth) -> Int64s:
+    def _changed(self, column: Int64s, worth: Contribution) -> Int64s:
         """Let *column*, of the true cluster, follow the pods that are added and removed here."""
         return read_only(column + self._changes.sums(worth)) if self._changes else column
 

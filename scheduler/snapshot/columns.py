@@ -13,12 +13,12 @@ from scheduler.model.pod import Pod
 from scheduler.model.resources import CPU, MEMORY
 from scheduler.model.taints import Taint
 from scheduler.snapshot.affinity_terms import TermIndex
-from scheduler.snapshot.crowds import Crowds
+from scheduler.snapshot.count_column import CountColumn
 from scheduler.snapshot.disks import DisksInUse
 from scheduler.snapshot.labels import LabelIndex
 from scheduler.snapshot.objects import ClusterObjects
 from scheduler.snapshot.pod_groups import PodGroups
-from scheduler.snapshot.tally import Tally
+from scheduler.snapshot.potential_victims import PotentialVictimsColumn
 from scheduler.snapshot.volume_use import VolumeUse
 
 WILDCARD = "0.0.0.0"  # noqa: S104 - the address of a host port that is wanted everywhere
@@ -32,7 +32,7 @@ class _Image:
     """
 
     size_bytes: int
-    nodes: Tally
+    nodes: CountColumn
 
 
 class TaintSets:
@@ -73,22 +73,22 @@ class ClusterColumns:
         self.names: list[str] = []
         self.rows: dict[str, int] = {}
         self.pods: list[dict[str, Pod]] = []
-        self.crowds = Crowds(self.pods)
+        self.victims_column = PotentialVictimsColumn(self.pods)
         self.objects = ClusterObjects()
-        self.allocatable: dict[str, Tally] = {}
-        self.requested: dict[str, Tally] = {}
-        self.nonzero_requested = {CPU: Tally(), MEMORY: Tally()}
-        self.pod_counts = Tally()
-        self.unschedulable = Tally()
+        self.allocatable: dict[str, CountColumn] = {}
+        self.requested: dict[str, CountColumn] = {}
+        self.nonzero_requested = {CPU: CountColumn(), MEMORY: CountColumn()}
+        self.pod_counts = CountColumn()
+        self.unschedulable = CountColumn()
         self.labels = LabelIndex(self.nodes)
         self.taints = TaintSets()
         self.groups = PodGroups()
         self.terms = {bond: TermIndex() for bond in Bond}
         self.closed: dict[int, str] = {}
         self.name_hashes = np.zeros(64, dtype=np.uint64)
-        self._ports: dict[tuple[str, int], dict[str, Tally]] = {}
+        self._ports: dict[tuple[str, int], dict[str, CountColumn]] = {}
         self._images: dict[str, _Image] = {}
-        self._features: dict[str, Tally] = {}
+        self._features: dict[str, CountColumn] = {}
         self.disks = DisksInUse()
         self.volumes = VolumeUse(self.objects, self.names, self.rows, self.pods)
 
@@ -123,7 +123,7 @@ class ClusterColumns:
         assert not self.pods[row], f"node {name} is removed with pods in its row"
         self._erase(row, self.nodes[row])
         self.volumes.remove_node(row)
-        self.crowds.forget(row)
+        self.victims_column.forget(row)
         last = len(self.nodes) - 1
         if row != last:
             self._move(last, row)
@@ -135,14 +135,14 @@ class ClusterColumns:
         assert pod.uid not in self.pods[row], f"{pod.key} is on its node already"
         self.generation += 1
         self.pods[row][pod.uid] = pod
-        self.crowds.forget(row)
+        self.victims_column.forget(row)
         self._account(row, pod, 1)
 
     def remove_pod(self, row: int, uid: str) -> Pod:
         """Count the pod no longer, and return it."""
         self.generation += 1
         pod = self.pods[row].pop(uid)
-        self.crowds.forget(row)
+        self.victims_column.forget(row)
         self._account(row, pod, -1)
         return pod
 
@@ -154,22 +154,24 @@ class ClusterColumns:
         else:
             self.closed.pop(row, None)
 
-    def image(self, name: str) -> tuple[int, int, Tally] | None:
+    def image(self, name: str) -> tuple[int, int, CountColumn] | None:
         """Return size in bytes, number of nodes, and which rows hold an image."""
         image = self._images.get(name)
         return None if image is None else (image.size_bytes, image.nodes.counting, image.nodes)
 
-    def declaring(self, feature: str) -> Tally | None:
+    def declaring(self, feature: str) -> CountColumn | None:
         """Return which rows declare *feature*; None where none does."""
         return self._features.get(feature)
 
-    def ports_in_use(self, wanted: HostPort) -> Iterable[Tally]:
+    def ports_in_use(self, wanted: HostPort) -> Iterable[CountColumn]:
         """Yield the tallies of used host ports that would collide with *wanted*."""
         in_use = self._ports.get((wanted.protocol, wanted.port), {})
         if wanted.ip == WILDCARD:
             yield from in_use.values()
         else:
-            yield from (tally for ip, tally in in_use.items() if ip in {WILDCARD, wanted.ip})
+            yield from (
+                count_column for ip, count_column in in_use.items() if ip in {WILDCARD, wanted.ip}
+            )
 
     def _hash_name(self, row: int, name: str) -> None:
         if row >= len(self.name_hashes):
@@ -195,7 +197,7 @@ class ClusterColumns:
         for name in before.keys() | after.keys():
             amount = after.get(name, 0)
             if amount != before.get(name, 0):
-                self.allocatable.setdefault(name, Tally())[row] = amount
+                self.allocatable.setdefault(name, CountColumn())[row] = amount
                 if not amount:
                     self._drop_if_empty(self.allocatable, name)
 
@@ -207,7 +209,7 @@ class ClusterColumns:
             if not self._images[name].nodes:
                 del self._images[name]
         for name in come.keys() - gone.keys():
-            self._images.setdefault(name, _Image(come[name], Tally())).nodes[row] = 1
+            self._images.setdefault(name, _Image(come[name], CountColumn())).nodes[row] = 1
         for name in come.keys() & gone.keys():
             image = self._images[name]
             if come[name] != gone[name] and image.nodes.counting == 1:
@@ -215,21 +217,21 @@ class ClusterColumns:
 
     def _set_features(self, row: int, features: Iterable[str], there: int) -> None:
         for name in features:
-            tally = self._features.setdefault(name, Tally())
-            tally[row] = there
-            if not tally:
+            count_column = self._features.setdefault(name, CountColumn())
+            count_column[row] = there
+            if not count_column:
                 del self._features[name]
 
     def _account(self, row: int, pod: Pod, sign: int) -> None:
         self.pod_counts.add(row, sign)
         if not pod.malformed:
             for name, amount in pod.placed_requests.items():
-                self.requested.setdefault(name, Tally()).add(row, sign * amount)
+                self.requested.setdefault(name, CountColumn()).add(row, sign * amount)
                 if sign < 0 and name not in self.nonzero_requested:
                     self._drop_if_empty(self.requested, name)
             nonzero = pod.nonzero_requests
-            for name, tally in self.nonzero_requested.items():
-                tally.add(row, sign * nonzero.get(name, 0))
+            for name, count_column in self.nonzero_requested.items():
+                count_column.add(row, sign * nonzero.get(name, 0))
             for port in pod.host_ports:
                 self._account_port(row, port, sign)
         self.groups.add(row, pod, sign)
@@ -241,16 +243,16 @@ class ClusterColumns:
 
     def _account_port(self, row: int, port: HostPort, sign: int) -> None:
         addresses = self._ports.setdefault((port.protocol, port.port), {})
-        addresses.setdefault(port.ip, Tally()).add(row, sign)
+        addresses.setdefault(port.ip, CountColumn()).add(row, sign)
         if not addresses[port.ip]:
             del addresses[port.ip]
         if not addresses:
             del self._ports[port.protocol, port.port]
 
     @staticmethod
-    def _drop_if_empty(tallies: dict[str, Tally], name: str) -> None:
-        if not tallies[name]:
-            del tallies[name]
+    def _drop_if_empty(count_columns: dict[str, CountColumn], name: str) -> None:
+        if not count_columns[name]:
+            del count_columns[name]
 
     def _erase(self, row: int, node: Node) -> None:
         self._set_allocatable(row, {} if node.malformed else node.allocatable, {})
@@ -262,13 +264,13 @@ class ClusterColumns:
     def _move(self, source: int, target: int) -> None:
         """Let the node in row *source* take over row *target*, which was erased."""
         node = self.nodes[target] = self.nodes[source]
-        self.crowds.forget(source)
+        self.victims_column.forget(source)
         self.names[target] = self.names[source]
         self.name_hashes[target] = self.name_hashes[source]
         self.pods[target] = self.pods[source]
         self.rows[node.name] = target
-        for tally in self._tallies():
-            tally.move(source, target)
+        for count_column in self._tallies():
+            count_column.move(source, target)
         for name in _images_of(node):
             self._images[name].nodes.move(source, target)
         pods = self.pods[target].values()
@@ -284,14 +286,18 @@ class ClusterColumns:
         if source in self.closed:
             self.closed[target] = self.closed.pop(source)
 
-    def _tallies(self) -> Iterable[Tally]:
+    def _tallies(self) -> Iterable[CountColumn]:
         """Yield what is few; of images, groups and terms only those on a row are looked up."""
         yield from self.allocatable.values()
         yield from self.requested.values()
         yield from self.nonzero_requested.values()
         yield self.pod_counts
         yield self.unschedulable
-        yield from (tally for addresses in self._ports.values() for tally in addresses.values())
+        yield from (
+            count_column
+            for addresses in self._ports.values()
+            for count_column in addresses.values()
+        )
         yield from self._features.values()
 
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from scheduler.model.pod import Pod
 from scheduler.model.volumes import Volume
-from scheduler.snapshot.tally import Tally, count_under
+from scheduler.snapshot.count_column import CountColumn, count_under
 
 
 class DiskUse(NamedTuple):
@@ -52,9 +52,9 @@ class DisksInUse:
     """Disks in use, by name and by how they are used, with the rows."""
 
     def __init__(self) -> None:
-        self._disks: dict[tuple[str, ...], dict[DiskUse, Tally]] = {}
+        self._disks: dict[tuple[str, ...], dict[DiskUse, CountColumn]] = {}
 
-    def uses_of(self, disk: tuple[str, ...]) -> Mapping[DiskUse, Tally]:
+    def uses_of(self, disk: tuple[str, ...]) -> Mapping[DiskUse, CountColumn]:
         """Return who uses disks of one name, and where."""
         return self._disks.get(disk, {})
 

@@ -13,10 +13,9 @@ from scheduler.model.pod import Pod
 from scheduler.model.resources import PODS
 from scheduler.model.selectors import IN, Requirement
 from scheduler.model.taints import DO_NOT_SCHEDULE, Taint, Toleration, first_untolerated
-from scheduler.snapshot import worths
+from scheduler.snapshot import pod_contribution
 from scheduler.snapshot.arrays import Ids, Int64s, Mask, Rows, T, read_only
 from scheduler.snapshot.column_view import ColumnView
-from scheduler.snapshot.crowds import evictable
 from scheduler.snapshot.disks import DiskUse, disks_of
 from scheduler.snapshot.domains import (
     NO_DOMAIN,
@@ -27,10 +26,11 @@ from scheduler.snapshot.domains import (
     sums_of,
 )
 from scheduler.snapshot.objects import ClusterObjects
+from scheduler.snapshot.pod_contribution import Counted
 from scheduler.snapshot.pod_groups import PodSet
-from scheduler.snapshot.volume_use import RowVolumes, Untold
+from scheduler.snapshot.potential_victims import potential_victims
+from scheduler.snapshot.volume_use import RowVolumes, UnresolvedVolumes
 from scheduler.snapshot.what_if import Changes
-from scheduler.snapshot.worths import Counted
 
 
 class NodeTable(ColumnView):
@@ -123,7 +123,7 @@ class NodeTable(ColumnView):
         gone = {pod.uid for pod in change.removed}
         return [pod for pod in pods if pod.uid not in gone] + list(change.added)
 
-    def evictable(
+    def potential_victims(
         self, rows: Rows, priority: int, among: frozenset[str] | None = None
     ) -> list[Sequence[Pod]]:
         """Return, for each of *rows*, the pods there that may have to go for one of *priority*.
@@ -134,10 +134,10 @@ class NodeTable(ColumnView):
         """
         self._check()
         if self._changes:
-            return [evictable(self.pods_on(row), priority, among) for row in rows.tolist()]
+            return [potential_victims(self.pods_on(row), priority, among) for row in rows.tolist()]
         bases = rows if self._rows is None else self._rows[rows]
-        crowds = self._columns.crowds
-        return [crowds.evictable(row, priority, among) for row in bases.tolist()]
+        victims_column = self._columns.victims_column
+        return [victims_column.potential_victims(row, priority, among) for row in bases.tolist()]
 
     @property
     def objects(self) -> ClusterObjects:
@@ -211,8 +211,8 @@ class NodeTable(ColumnView):
         found = self._columns.image(name)
         if found is None:
             return None
-        size_bytes, nodes, tally = found
-        return size_bytes, nodes, self._gather(tally.where(self._whole))
+        size_bytes, nodes, count_column = found
+        return size_bytes, nodes, self._gather(count_column.where(self._whole))
 
     def declaring(self, feature: str) -> Mask:
         """Whether the kubelet declares that it has *feature*."""
@@ -232,33 +232,33 @@ class NodeTable(ColumnView):
     @property
     def pod_count(self) -> Int64s:
         """How many pods are on the node."""
-        return self._changed(self._tally(self._columns.pod_counts), worths.ONE_EACH)
+        return self._changed(self._tally(self._columns.pod_counts), pod_contribution.ONE_EACH)
 
     def requested(self, resource: str) -> Int64s:
         """What the node's pods request of *resource*; cpu in milli."""
         column = self._tally(self._columns.requested.get(resource))
-        return self._changed(column, worths.requested(resource))
+        return self._changed(column, pod_contribution.requested(resource))
 
     def nonzero_requested(self, resource: str) -> Int64s:
         """What scores take the node's pods to use of cpu or memory, with defaults."""
         column = self._tally(self._columns.nonzero_requested[resource])
-        return self._changed(column, worths.nonzero_requested(resource))
+        return self._changed(column, pod_contribution.nonzero_requested(resource))
 
     def port_conflicts(self, wanted: Sequence[HostPort]) -> Mask:
         """Whether any of *wanted* is taken on the node already."""
         self._check()
         taken = np.zeros(self._whole, dtype=np.int64)
         for port in wanted:
-            for tally in self._columns.ports_in_use(port):
-                taken += tally.dense(self._whole)
-        conflicts = self._changed(self._gather(taken), worths.conflicting(wanted))
+            for count_column in self._columns.ports_in_use(port):
+                taken += count_column.dense(self._whole)
+        conflicts = self._changed(self._gather(taken), pod_contribution.conflicting(wanted))
         return read_only(conflicts > 0)
 
     def count(self, pods: PodSet) -> Int64s:
         """How many of *pods* are on the node."""
         self._check()
         column = self._tally(self._columns.groups.column(pods, self._whole))
-        return self._changed(column, worths.counting(pods))
+        return self._changed(column, pod_contribution.counting(pods))
 
     def count_domains(self, key: str, pods: PodSet, included: Mask) -> DomainCounts:
         """Count *pods* by the domains of the label *key*.
@@ -276,7 +276,9 @@ class NodeTable(ColumnView):
         own = self._gather(ids)
         if not self._changes:
             return domains.seen_from(own)
-        delta = np.where(self._gather(slots) > 0, self._changes.sums(worths.counting(pods)), 0)
+        delta = np.where(
+            self._gather(slots) > 0, self._changes.sums(pod_contribution.counting(pods)), 0
+        )
         return domains.seen_from_worlds(own, delta)
 
     def sum_domains(self, key: str, counted: Iterable[tuple[Counted, int]]) -> DomainSums:
@@ -294,7 +296,7 @@ class NodeTable(ColumnView):
             return DomainSums(here, total)
         delta = np.zeros(len(own), dtype=np.int64)
         for each, weight in parts:
-            delta += weight * self._changes.sums(worths.counting(each))
+            delta += weight * self._changes.sums(pod_contribution.counting(each))
         delta[own == NO_DOMAIN] = 0
         return DomainSums(here + delta, total + delta)
 
@@ -328,19 +330,21 @@ class NodeTable(ColumnView):
         """How many volumes of pods, on whatever node, are the claim ``namespace/name``."""
         self._check()
         everywhere = np.full(len(self), self._columns.volumes.users(claim), dtype=np.int64)
-        return self._changed(read_only(everywhere), worths.mounting(claim))
+        return self._changed(read_only(everywhere), pod_contribution.mounting(claim))
 
     def disks_taken(self, wanted: Sequence[DiskUse]) -> Mask:
         """Whether a pod on the node has any of *wanted* in a way that leaves no room for more."""
         self._check()
         taken = np.zeros(self._whole, dtype=np.bool_)
         for use in wanted:
-            for other, tally in self._columns.disks.uses_of(use.disk).items():
+            for other, count_column in self._columns.disks.uses_of(use.disk).items():
                 if use.conflicts(other):
-                    taken |= tally.where(self._whole)
+                    taken |= count_column.where(self._whole)
         return self._corrected(self._gather(taken), lambda row: self._takes_disk(row, wanted))
 
-    def volumes_of(self, pod: Pod, *, drivers: bool = True) -> frozenset[UniqueVolume] | Untold:
+    def volumes_of(
+        self, pod: Pod, *, drivers: bool = True
+    ) -> frozenset[UniqueVolume] | UnresolvedVolumes:
         """Return the volumes of an incoming *pod*, as drivers count them where there are any."""
         self._check()
         return self._columns.volumes.of(pod, incoming=True, drivers=drivers)

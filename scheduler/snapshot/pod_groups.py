@@ -16,7 +16,7 @@ import numpy as np
 
 from scheduler.model.pod import Pod
 from scheduler.model.selectors import Selector
-from scheduler.snapshot.tally import Tally
+from scheduler.snapshot.count_column import CountColumn
 
 _COLUMNS_KEPT: Final = 512
 
@@ -55,9 +55,9 @@ class _Group:
     namespace: str
     labels: dict[str, str]
     terminating: bool
-    counts: Tally = field(default_factory=Tally)
+    counts: CountColumn = field(default_factory=CountColumn)
     pods: int = 0
-    columns: list[Tally] = field(default_factory=list)
+    columns: list[CountColumn] = field(default_factory=list)
 
     def within(self, wanted: PodSet) -> bool:
         return (
@@ -72,9 +72,9 @@ class PodGroups:
 
     def __init__(self) -> None:
         self._groups: dict[str, dict[_Kind, _Group]] = {}
-        self._columns: OrderedDict[PodSet, Tally] = OrderedDict()
+        self._columns: OrderedDict[PodSet, CountColumn] = OrderedDict()
         # The same by the namespace they are about; None for all of them.
-        self._about: dict[str | None, dict[PodSet, Tally]] = {}
+        self._about: dict[str | None, dict[PodSet, CountColumn]] = {}
 
     def add(self, row: int, pod: Pod, count: int) -> None:
         """Count *pod* in *row*, or with a *count* of -1 no longer."""
@@ -95,7 +95,7 @@ class PodGroups:
             if not groups:
                 del self._groups[pod.namespace]
 
-    def column(self, wanted: PodSet, rows: int) -> Tally:
+    def column(self, wanted: PodSet, rows: int) -> CountColumn:
         """Return how many pods of *wanted* are on each row."""
         column = self._columns.get(wanted)
         if column is None:
@@ -134,17 +134,17 @@ class PodGroups:
             if group.within(wanted)
         ]
 
-    def _build(self, wanted: PodSet, rows: int) -> Tally:
+    def _build(self, wanted: PodSet, rows: int) -> CountColumn:
         groups = self._within(wanted)
         total = np.zeros(rows, dtype=np.int64)
         for group in groups:
             group.counts.add_to(total)
-        column = Tally.of(total)
+        column = CountColumn.of(total)
         for group in groups:
             group.columns.append(column)
         return column
 
-    def _forget(self, wanted: PodSet, dropped: Tally) -> None:
+    def _forget(self, wanted: PodSet, dropped: CountColumn) -> None:
         for group in self._within(wanted):
             group.columns = [column for column in group.columns if column is not dropped]
         for namespace in _namespaces(wanted):

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from scheduler.model.resources import CPU, EPHEMERAL_STORAGE, MEMORY, Amounts, is_scalar
 from scheduler.snapshot.arrays import Int64s
+from scheduler.snapshot.count_column import COUNT_MAXIMUM
 from scheduler.snapshot.node_table import NodeTable
-from scheduler.snapshot.tally import COUNT_MAXIMUM
 
 ALWAYS_COUNTED: Final = frozenset((CPU, MEMORY, EPHEMERAL_STORAGE))
 _WITH_DEFAULTS: Final = frozenset((CPU, MEMORY))

@@ -27,8 +27,8 @@ from scheduler.model.storage import (
     VolumeAttachment,
 )
 from scheduler.model.volumes import PodClaim, Volume
+from scheduler.snapshot.count_column import CountColumn, count_under
 from scheduler.snapshot.objects import ClusterObjects
-from scheduler.snapshot.tally import Tally, count_under
 from scheduler.snapshot.what_if import Change
 
 # No driver names a volume like that, so a volume yet to be made is none that exists.
@@ -36,7 +36,7 @@ _TO_BE_MADE: Final = "\0to be made"
 
 
 @dataclass(frozen=True, slots=True)
-class Untold:
+class UnresolvedVolumes:
     """The volumes of a pod cannot be told.
 
     Args:
@@ -94,16 +94,16 @@ class VolumeUse:
         self._names = names
         self._rows = rows
         self._pods = pods
-        self._claims: dict[str, Tally] = {}
-        self._generated: dict[str, Tally] = {}
+        self._claims: dict[str, CountColumn] = {}
+        self._generated: dict[str, CountColumn] = {}
         self._claims_on: dict[str, set[str]] = {}
         self._attachments: dict[str, dict[str, VolumeAttachment]] = {}
         self._attached_to: dict[str, set[str]] = {}
-        self._limits: dict[str, Tally] = {}
+        self._limits: dict[str, CountColumn] = {}
         self._counted: dict[int, RowVolumes] = {}
         self._stale: set[int] = set()
-        self._mounts: dict[UniqueVolume, Tally] = {}
-        self._in_use: dict[str, Tally] = {}
+        self._mounts: dict[UniqueVolume, CountColumn] = {}
+        self._in_use: dict[str, CountColumn] = {}
         self._problems: dict[int, str] = {}
         objects.listen(self._changed)
 
@@ -111,8 +111,8 @@ class VolumeUse:
 
     def users(self, claim: str) -> int:
         """Return how many volumes of pods on nodes are the claim ``namespace/name``."""
-        tally = self._claims.get(claim)
-        return 0 if tally is None else tally.total
+        count_column = self._claims.get(claim)
+        return 0 if count_column is None else count_column.total
 
     @property
     def problems(self) -> Mapping[int, str]:
@@ -122,18 +122,18 @@ class VolumeUse:
 
     def limited(self, row: int) -> bool:
         """Tell whether *row* limits the volumes of some driver."""
-        return any(tally[row] for tally in self._limits.values())
+        return any(count_column[row] for count_column in self._limits.values())
 
-    def limit(self, driver: str) -> Tally | None:
+    def limit(self, driver: str) -> CountColumn | None:
         """Return how many volumes of *driver* each row takes, plus one; 0 for any number."""
         return self._limits.get(driver)
 
-    def in_use(self, driver: str) -> Tally | None:
+    def in_use(self, driver: str) -> CountColumn | None:
         """Return how many volumes of *driver* are mounted or attached on each row."""
         self.count()
         return self._in_use.get(driver)
 
-    def mounts(self, volume: UniqueVolume) -> Tally | None:
+    def mounts(self, volume: UniqueVolume) -> CountColumn | None:
         """Return on which rows pods use *volume*."""
         self.count()
         return self._mounts.get(volume)
@@ -159,7 +159,7 @@ class VolumeUse:
 
     def of(
         self, pod: Pod, *, incoming: bool = False, drivers: bool = True
-    ) -> frozenset[UniqueVolume] | Untold:
+    ) -> frozenset[UniqueVolume] | UnresolvedVolumes:
         """Return the volumes of *pod*, as drivers count them.
 
         A claim that does not exist is no volume, unless the pod is *incoming* and needs it to run.
@@ -174,24 +174,24 @@ class VolumeUse:
                 volume = self._of_claim(next(claims), pod, incoming=incoming)
             else:
                 volume = _of_disk(source) if drivers else None
-            if isinstance(volume, Untold):
+            if isinstance(volume, UnresolvedVolumes):
                 return volume
             found.add(volume)
         return frozenset(volume for volume in found if volume is not None)
 
     def _of_claim(
         self, wanted: PodClaim, pod: Pod, *, incoming: bool
-    ) -> UniqueVolume | Untold | None:
+    ) -> UniqueVolume | UnresolvedVolumes | None:
         if not wanted.name:
-            return Untold("PersistentVolumeClaim had no name")
+            return UnresolvedVolumes("PersistentVolumeClaim had no name")
         claim = self._objects.claim(wanted.namespace, wanted.name)
         if claim is None:
             if not incoming:
                 return None
             why = f"looking up PVC {wanted.key}: {claim_not_found(wanted.name)}"
-            return Untold(why, not_found=True)
+            return UnresolvedVolumes(why, not_found=True)
         if wanted.generated and not owned_by(claim, pod):
-            return Untold(not_owned(claim, pod))
+            return UnresolvedVolumes(not_owned(claim, pod))
         return self._behind(claim)
 
     def count(self) -> None:
@@ -238,8 +238,8 @@ class VolumeUse:
         }
         for generated, key in moved:
             (self._generated if generated else self._claims)[key].move(source, target)
-        for tally in self._limits.values():
-            tally.move(source, target)
+        for count_column in self._limits.values():
+            count_column.move(source, target)
         self._replace(source, RowVolumes())
         self._stale.discard(source)
         self._stale.add(target)
@@ -265,9 +265,9 @@ class VolumeUse:
                 pass
 
     def _recount_claims(self) -> None:
-        for tallies in (self._claims, self._generated):
-            for tally in tallies.values():
-                self._stale.update(tally.rows)
+        for count_columns in (self._claims, self._generated):
+            for count_column in count_columns.values():
+                self._stale.update(count_column.rows)
 
     def _claim_changed(self, old: KubeObject | None, new: KubeObject | None) -> None:
         for claim in (old, new):
@@ -327,7 +327,7 @@ class VolumeUse:
             return
         for driver in item.spec.drivers:
             if driver.limit is not None:
-                limits = self._limits.setdefault(driver.name, Tally())
+                limits = self._limits.setdefault(driver.name, CountColumn())
                 limits[row] = there * (driver.limit + 1)
                 if not limits:
                     del self._limits[driver.name]
@@ -344,7 +344,7 @@ class VolumeUse:
         for pod in pods:
             if pod.storage:
                 volumes = self.of(pod)
-                if isinstance(volumes, Untold):
+                if isinstance(volumes, UnresolvedVolumes):
                     found.problem = found.problem or volumes.why
                 else:
                     found.mounted.update(volumes)
@@ -369,7 +369,7 @@ class VolumeUse:
         for driver, _ in before - after:
             self._in_use[driver].add(row, -1)
         for driver, _ in after - before:
-            self._in_use.setdefault(driver, Tally()).add(row, 1)
+            self._in_use.setdefault(driver, CountColumn()).add(row, 1)
         self._problems.pop(row, None)
         if new.problem:
             self._problems[row] = new.problem
@@ -385,20 +385,20 @@ class VolumeUse:
         return driver_for(storage_class.provisioner), f"{_TO_BE_MADE}-{claim.key}"
 
     def _rows_with(self, claim: str) -> Iterator[int]:
-        for tallies in (self._claims, self._generated):
-            if claim in tallies:
-                yield from tallies[claim].rows
+        for count_columns in (self._claims, self._generated):
+            if claim in count_columns:
+                yield from count_columns[claim].rows
 
     def _row_of(self, node: str) -> Iterator[int]:
         if node in self._rows:
             yield self._rows[node]
 
 
-def _of_disk(source: Volume) -> UniqueVolume | Untold | None:
+def _of_disk(source: Volume) -> UniqueVolume | UnresolvedVolumes | None:
     found = volume_of(source)
     if isinstance(found, Untranslated):
         why = f"converting volume({source.name}) from inline to csi: {found.why}"
-        return Untold(why, by_drivers=True)
+        return UnresolvedVolumes(why, by_drivers=True)
     return found
 
 

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from scheduler.model.pod import Pod
 from scheduler.snapshot.arrays import Int64s
-from scheduler.snapshot.crowds import Crowd
-from scheduler.snapshot.tally import COUNT_MAXIMUM
-from scheduler.snapshot.worths import Worth
+from scheduler.snapshot.count_column import COUNT_MAXIMUM
+from scheduler.snapshot.pod_contribution import Contribution
+from scheduler.snapshot.potential_victims import PotentialVictims
 
 _PodsByRow = Mapping[int, Sequence[Pod]]
 
@@ -55,7 +55,7 @@ class _Step:
             steps.append(steps[-1].before)
         return steps
 
-    def add_to(self, total: Int64s, worth: Worth) -> None:
+    def add_to(self, total: Int64s, worth: Contribution) -> None:
         """Add to *total*, by row, what this step alone changes."""
         if self.adding:
             total[list(self.adding)] += _totals(self.adding.values(), worth)
@@ -94,13 +94,15 @@ def _fixed(by_row: _PodsByRow) -> dict[int, tuple[Pod, ...]]:
     }
 
 
-def _totals(groups: Collection[tuple[Pod, ...]], worth: Worth) -> Int64s:
+def _totals(groups: Collection[tuple[Pod, ...]], worth: Contribution) -> Int64s:
     """Return what the pods of each group add up to."""
     if max(map(len, groups)) == 1:
         totals = worth.of([pod for (pod,) in groups])
     else:
         totals = [
-            pods.total(worth) if type(pods) is Crowd else min(sum(worth.of(pods)), COUNT_MAXIMUM)
+            pods.total(worth)
+            if type(pods) is PotentialVictims
+            else min(sum(worth.of(pods)), COUNT_MAXIMUM)
             for pods in groups
         ]
     return np.array(totals, dtype=np.int64)
@@ -155,7 +157,7 @@ class Changes:
         """Return what differs in *row*."""
         return self._by_row().get(row)
 
-    def sums(self, worth: Worth) -> Int64s:
+    def sums(self, worth: Contribution) -> Int64s:
         """Add up, by row, what the pods that are added are worth, less those that are removed."""
         key = worth.key
         steps = self.last.back_to(lambda step: key in step.sums)

@@ -7,9 +7,9 @@ from typing import Any, NoReturn
 import numpy as np
 
 from scheduler.errors import PluginError
-from scheduler.framework.asking import ask
 from scheduler.framework.cluster_event import Change, Hint
 from scheduler.framework.effects import Assume, Patch, PostBinding, WaitUntil
+from scheduler.framework.invoke import call_plugin
 from scheduler.framework.rejection import (
     MAX_NODE_SCORE,
     Allow,
@@ -23,8 +23,8 @@ from scheduler.framework.rejection import (
     Wait,
 )
 from scheduler.model.pod import Pod
+from scheduler.out_of_tree.stall_timer import PluginTimeout, StallTimer
 from scheduler.snapshot.node_table import NodeTable
-from scheduler.stall_timer import Patience, StallTimer
 
 Reasons = frozenset[tuple[str, bool]]
 """Why a node cannot take a pod: reasons, and whether evicting pods could help."""
@@ -43,7 +43,7 @@ class AskedPlugin:
     def __init__(self, plugin: Any, timer: StallTimer) -> None:
         self._plugin = plugin
         self._name = getattr(plugin, "name", None) or type(plugin).__name__
-        self._patience = Patience((self._name,), timer)
+        self._plugin_timeout = PluginTimeout((self._name,), timer)
 
     def serves(self, method: str) -> bool:
         """Tell whether the plugin has *method*."""
@@ -200,7 +200,7 @@ class AskedPlugin:
 
     def _ask_of(self, question: Callable[..., Any], what: str, *args: object) -> Any:
         try:
-            return ask(what, self._name, self._patience, question, *args)
+            return call_plugin(what, self._name, self._plugin_timeout, question, *args)
         except PluginError as error:
             bug = error.__cause__
             if bug is None:

@@ -23,8 +23,8 @@ from scheduler.framework.plugin import judges_worlds
 from scheduler.kube.watched import is_known
 from scheduler.model.node import Node
 from scheduler.model.pod import Pod
+from scheduler.out_of_tree.stall_timer import StallTimer
 from scheduler.snapshot.node_table import NodeTable
-from scheduler.stall_timer import StallTimer
 from scheduler.testing.asked_plugin import AskedPlugin
 from scheduler.testing.builders import make_node, make_pod
 from scheduler.testing.example_clusters import (

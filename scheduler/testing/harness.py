@@ -25,18 +25,18 @@ from scheduler.framework.registry import Registry
 from scheduler.kube import binding, pod_status, throttling
 from scheduler.kube.events import Event
 from scheduler.kube.requests import Requests
-from scheduler.loop.assembly import Core, Setup
 from scheduler.loop.control_loop import LoopSettings
-from scheduler.loop.telemetry import Recorder, Telemetry
+from scheduler.loop.core import LoopConfiguration, SchedulerCore
 from scheduler.model.fact import KubeObject, Resource
 from scheduler.model.pod import Pod
 from scheduler.observe.metrics import Metrics
+from scheduler.out_of_tree.loading import out_of_tree_plugins
 from scheduler.plugins import IN_TREE
 from scheduler.plugins.priority_sort import PrioritySort
 from scheduler.queue.scheduling_queue import QueueSettings
+from scheduler.reporting.telemetry import Recorder, Telemetry
 from scheduler.testing.documents import Document, pod_path
 from scheduler.testing.simulated_api import NOW, SimulatedApi
-from scheduler.user_plugins import foreign_plugins
 
 SCHEDULER_NAME: Final = "py-scheduler"
 WATCHING: Final = (Resource.POD, Resource.FAILED_POD, Resource.NODE)
@@ -92,21 +92,21 @@ class Harness:
         self._telemetry.recorder = self.heard
         self._listed = listed
         self._settings = {
-            "setup": Setup(
+            "setup": LoopConfiguration(
                 {profile.scheduler_name: profile for profile in chosen},
-                {profile.scheduler_name: foreign_plugins(profile) for profile in chosen},
+                {profile.scheduler_name: out_of_tree_plugins(profile) for profile in chosen},
                 queue or QueueSettings(),
                 awaited=frozenset(resources),
             ),
             "may_act": may_act,
             "loop_settings": loop or LoopSettings(seed=seed),
         }
-        self.core: Core
+        self.core: SchedulerCore
         self.running: asyncio.Task[None]
 
     async def __aenter__(self) -> Self:
         clock = asyncio.get_running_loop().time
-        self.core = Core(
+        self.core = SchedulerCore(
             requests=self._requests,
             binds=self._requests,
             pace=_no_limit,

@@ -28,7 +28,7 @@ from scheduler.testing.documents import (
     path_of,
     resource_of,
 )
-from scheduler.testing.told_watches import Deliver, ToldWatches
+from scheduler.testing.scripted_watches import Deliver, ScriptedWatches
 
 NOW: Final = "2026-01-01T00:00:00Z"
 _TOPOLOGY_LABELS: Final = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
@@ -129,7 +129,7 @@ class SimulatedApi:
         """How long a bound pod takes to end; None for as long as its document says."""
         self._planned: list[_Planned] = []
         self._ended: set[str] = set()
-        self._told = ToldWatches(self.documents, deliver, watching, lag)
+        self._told = ScriptedWatches(self.documents, deliver, watching, lag)
         self._listeners: list[Listener] = [self._told.tell]
 
     @property

@@ -39,9 +39,9 @@ from scheduler.plugins import IN_TREE
 from scheduler.queue.scheduling_queue import QueueSettings
 from scheduler.testing import clock
 from scheduler.testing.documents import Document, encode
+from scheduler.testing.fault_injector import FaultInjector
 from scheduler.testing.harness import with_plugins
-from scheduler.testing.life import Life
-from scheduler.testing.storm import Storm
+from scheduler.testing.scheduler_process import SchedulerProcess
 from scheduler.testing.workload import DOOR, OURS
 
 FEWEST_STEPS: Final = 100
@@ -140,8 +140,8 @@ class _Simulation:
         self._rng = random.Random(seed)  # noqa: S311 - drawn again, not guessed
         self._most_steps = most_steps
         self._steps = 0
-        self._storm: Storm
-        self._life: Life
+        self._storm: FaultInjector
+        self._life: SchedulerProcess
         self._profiles: tuple[Profile, ...]
         self._decided: set[tuple[str, str]] = set()
         self._bound: dict[str, str] = {}
@@ -150,7 +150,7 @@ class _Simulation:
 
     async def run(self) -> Outcome:
         """Ride out the storm and look around."""
-        self._storm = Storm(self._rng)
+        self._storm = FaultInjector(self._rng)
         flushes = self._rng.random() < 0.25
         # Where nothing is ever flushed, whoever is forgotten stays so.
         seconds = 300.0 if flushes else _NEVER
@@ -172,7 +172,7 @@ class _Simulation:
 
     async def _be_born(self) -> None:
         self._reborn_at = None
-        self._life = Life(
+        self._life = SchedulerProcess(
             self._storm, self._profiles, self._queue, self._seed, self._doom, self._mourn
         )
         await self._life.begin()

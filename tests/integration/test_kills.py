@@ -15,7 +15,11 @@ KILLS = 6
 
 
 async def test_nobody_notices_that_the_scheduler_was_killed():
-    tally = await kill(KILLS, seed=3)
+    count_column = await kill(KILLS, seed=3)
 
-    assert tally.problems == []
-    assert (tally.kills, tally.bound, tally.victims) == (KILLS, 3 * KILLS, tally.needed)
+    assert count_column.problems == []
+    assert (count_column.kills, count_column.bound, count_column.victims) == (
+        KILLS,
+        3 * KILLS,
+        count_column.needed,
+    )

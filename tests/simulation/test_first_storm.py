@@ -21,7 +21,7 @@ QUIET_SECONDS = 400
 CPU = 8
 
 
-class Storm:
+class FaultInjector:
     """What happens to the cluster, drawn from *seed*."""
 
     def __init__(self, seed):
@@ -127,7 +127,7 @@ def _wants_port(document):
 
 
 async def ride_out(seed):
-    storm = Storm(seed)
+    storm = FaultInjector(seed)
     for _ in range(storm.rng.randint(3, 8)):
         storm.add_node()
     async with Harness(api=storm.api, seed=seed) as cluster:

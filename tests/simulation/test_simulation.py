@@ -10,16 +10,16 @@ import re
 import pytest
 import structlog
 
+from scheduler.binding.binding_cycle import BindingCycle
+from scheduler.binding.binding_plugins import BindingPlugins
 from scheduler.cache.cluster_cache import ClusterCache
 from scheduler.errors import Unreachable
 from scheduler.framework.decision import SetTo
 from scheduler.kube import binding, eviction
 from scheduler.kube.binding import Refused, Taken
-from scheduler.loop.binding_cycle import BindingCycle
-from scheduler.loop.evictions import Evictions
-from scheduler.loop.placement_plugins import PlacementPlugins
 from scheduler.plugins import default_preemption
 from scheduler.plugins.default_preemption import _Budgets, _DryRun
+from scheduler.preemption.evictions import Evictions
 from scheduler.queue.in_flight import InFlight
 from scheduler.queue.scheduling_queue import SchedulingQueue
 from scheduler.testing.simulation import simulate
@@ -155,13 +155,13 @@ def test_finds_a_nomination_that_outlives_its_pod(monkeypatch):
 
 
 def test_finds_a_binding_that_waited_and_is_not_checked_again(monkeypatch):
-    monkeypatch.setattr(PlacementPlugins, "objection", lambda self, placement: "")
+    monkeypatch.setattr(BindingPlugins, "objection", lambda self, placement: "")
 
     assert re.search("over-commits|known to be gone|one pod too many", _caught(first=73))
 
 
 def test_finds_an_assumed_pod_whose_end_is_not_noticed(monkeypatch):
-    monkeypatch.setattr(BindingCycle, "condemned", lambda self, pod: None)
+    monkeypatch.setattr(BindingCycle, "on_assumed_pod_deleted", lambda self, pod: None)
 
     assert re.search("assumed forever", _caught(first=23))
 

@@ -25,7 +25,7 @@ from scheduler.framework.cluster_event import (
 )
 from scheduler.framework.rejection import Gate
 from scheduler.queue.hints import rules_for
-from scheduler.queue.place import Place
+from scheduler.queue.queue_state import QueueState
 from scheduler.queue.scheduling_queue import QueueSettings, SchedulingQueue
 from scheduler.testing import make_node, make_pod
 from tests.unit.queue.queues import Rejector
@@ -122,7 +122,7 @@ class Speaker:
         if queued is None:
             return "nothing is ready"
         self.popped[queued.pod.name] = queued
-        self.places[queued.pod.name] = (Place.IN_FLIGHT, "")
+        self.places[queued.pod.name] = (QueueState.IN_FLIGHT, "")
         return f"{queued.pod.name}, attempt {queued.attempts}"
 
     def done(self, _now, name):
@@ -152,9 +152,9 @@ class Speaker:
         queued = self.queue.find(uid)
         if queued is None:
             return None, ""
-        if queued.place is Place.BACKOFF:
+        if queued.place is QueueState.BACKOFF:
             return queued.place, f", ready at {queued.backoff_expiry + 1:.0f}s"
-        if queued.place is Place.GATED:
+        if queued.place is QueueState.GATED:
             return queued.place, f" by {queued.gated_by}"
         return queued.place, ""
 

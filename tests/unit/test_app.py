@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from scheduler.app import ever_anew, until_broken
+from scheduler.app import restart_forever, run_and_wait
 from scheduler.testing.clock import in_virtual_time
 
 
@@ -16,7 +16,7 @@ async def test_what_runs_beside_the_loop_ends_the_process_only_by_breaking():
         await asyncio.sleep(0)
         raise LookupError("a defect")
 
-    done_its_part, broken = (asyncio.create_task(until_broken(each())) for each in (work, breaks))
+    done_its_part, broken = (asyncio.create_task(run_and_wait(each())) for each in (work, breaks))
     done, _ = await asyncio.wait((done_its_part, broken), return_when=asyncio.FIRST_COMPLETED)
     done_its_part.cancel()
 
@@ -35,7 +35,7 @@ async def test_what_breaks_and_may_not_end_the_process_is_told_and_begun_anew():
             raise LookupError("a defect")
         await asyncio.sleep(1000)
 
-    task = asyncio.create_task(ever_anew(work, told.append, 30))
+    task = asyncio.create_task(restart_forever(work, told.append, 30))
     await asyncio.sleep(100)
     task.cancel()
 

@@ -30,7 +30,7 @@ from scheduler.kube.permissions import (
     lease_permissions,
     review_permissions,
 )
-from scheduler.user_plugins import build_profiles
+from scheduler.out_of_tree.loading import build_profiles
 
 ROOT = Path(__file__).parents[2]
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"

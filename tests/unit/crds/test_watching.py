@@ -10,7 +10,7 @@ from scheduler.crds import watching
 BODY = {"metadata": {"name": "main", "uid": "one", "generation": 2}, "spec": {}}
 
 
-class Told:
+class ObjectStore:
     """Hears, or breaks."""
 
     def __init__(self, problem=None):
@@ -48,7 +48,7 @@ async def hears(told, monkeypatch, *events):
 
 
 async def test_what_happens_to_the_object_is_told_and_to_no_other(monkeypatch):
-    told = Told()
+    told = ObjectStore()
     other = {"metadata": {"name": "other", "uid": "two"}}
 
     with pytest.raises(TimeoutError):
@@ -59,4 +59,4 @@ async def test_what_happens_to_the_object_is_told_and_to_no_other(monkeypatch):
 
 async def test_a_defect_of_whoever_is_told_is_raised_and_not_left_to_kopf(monkeypatch):
     with pytest.raises(LookupError, match="a defect"):
-        await hears(Told(LookupError("a defect")), monkeypatch, ("ADDED", BODY))
+        await hears(ObjectStore(LookupError("a defect")), monkeypatch, ("ADDED", BODY))

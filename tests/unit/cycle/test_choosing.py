@@ -11,9 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.cycle.scheduling import decide
-from scheduler.cycle.ties import pick
 from scheduler.snapshot.columns import hash_name
-from scheduler.snapshot.mixing import mix
+from scheduler.snapshot.tie_break import best, hash_of
 from scheduler.testing import make_pod
 from tests.unit.cycle.cycles import POD, Likes, Refuses, attempt, table
 
@@ -95,8 +94,8 @@ def test_the_winner_has_the_smallest_mix():
     hashes = np.array([hash_name(name) for name in names], dtype=np.uint64)
     totals = np.array([row % 2 for row in range(40)], dtype=np.int64)
 
-    rows = pick(totals, 7, "uid", hashes, 5)
+    rows = best(totals, 7, "uid", hashes, 5)
 
-    mixed = mix(7, "uid", hashes)
+    mixed = hash_of(7, "uid", hashes)
     odd = [row for row in range(40) if row % 2]
     assert rows.tolist() == sorted(odd, key=lambda row: mixed[row])[:5]

@@ -19,7 +19,7 @@ from scheduler.explain.question import Question, answer
 from scheduler.framework.registry import Registry
 from scheduler.observe import event_names, families
 from scheduler.plugins import IN_TREE
-from scheduler.queue.place import TRANSITIONS
+from scheduler.queue.queue_state import TRANSITIONS
 from scheduler.snapshot.node_table import NodeTable
 
 ROOT = Path(__file__).parents[3]

@@ -9,7 +9,7 @@ import pytest
 
 from scheduler.errors import PluginError
 from scheduler.framework.filtering import (
-    Narrowed,
+    PreFilterResult,
     ask_filters,
     ask_pre_filters,
     diagnose,
@@ -24,7 +24,7 @@ from scheduler.snapshot.node_table import NodeTable
 from scheduler.testing import make_node, make_pod
 
 POD = make_pod(requests="1 cpu")
-EVERYWHERE = Narrowed()
+EVERYWHERE = PreFilterResult()
 
 
 def table(*nodes, pods=()):
@@ -89,7 +89,7 @@ def ask(*plugins, nodes=None, skipped=frozenset()):
 
 def explain(found, nodes=None):
     """Return (plugin, reason, resolvable) of every row."""
-    diagnosis = diagnose(nodes or table(), Narrowed(), found)
+    diagnosis = diagnose(nodes or table(), PreFilterResult(), found)
     return [list(diagnosis.reasons_of(row)) for row in range(len(diagnosis.names))]
 
 
@@ -122,7 +122,7 @@ def test_a_row_is_beyond_help_if_any_of_its_reasons_is():
         Rejection(mask(0, 0, 1), "z", resolvable=True),
     )
 
-    diagnosis = diagnose(table(), Narrowed(), ask(a))
+    diagnosis = diagnose(table(), PreFilterResult(), ask(a))
 
     assert diagnosis.preemption_may_help.tolist() == [False, False, True]
     assert diagnosis.rejected_by == {"A"}
@@ -306,7 +306,7 @@ def judge(*plugins, nodes, narrowed=EVERYWHERE, nominated=None):
 
 
 def test_rows_that_were_not_named_are_refused_in_upstreams_words():
-    narrowed = Narrowed(only=mask(0, 1, 1), narrowed_by=("B", "A"))
+    narrowed = PreFilterResult(only=mask(0, 1, 1), narrowed_by=("B", "A"))
 
     found, diagnosis = judge(by_name("F", "b", "c"), nodes=table(), narrowed=narrowed)
 
@@ -320,7 +320,7 @@ def test_rows_that_were_not_named_are_refused_in_upstreams_words():
 
 def test_only_named_rows_are_judged():
     plugin = by_name("F", "b")
-    narrowed = Narrowed(only=mask(0, 1, 1), narrowed_by=("A",))
+    narrowed = PreFilterResult(only=mask(0, 1, 1), narrowed_by=("A",))
 
     found, _ = judge(plugin, nodes=table(), narrowed=narrowed)
 
@@ -328,7 +328,7 @@ def test_only_named_rows_are_judged():
     assert found.feasible.tolist() == [False, False, True]
 
 
-class Crowd:
+class PotentialVictims:
     """Counts its questions; refuses nodes where the pod called *name* is, or is not."""
 
     def __init__(self, *, with_pod, without_pod, name="nominee"):
@@ -361,7 +361,7 @@ def test_a_node_must_take_the_pod_with_and_without_those_nominated_there(
 ):
     """Upstream's matrix: the second pass is run if, and only if, the first one succeeded."""
     nodes = table("a")
-    crowd = Crowd(with_pod=with_pod, without_pod=without_pod)
+    crowd = PotentialVictims(with_pod=with_pod, without_pod=without_pod)
     nominee = make_pod("nominee", priority=10)
 
     found, diagnosis = judge(crowd, nodes=nodes, nominated={0: [nominee]})
@@ -372,7 +372,7 @@ def test_a_node_must_take_the_pod_with_and_without_those_nominated_there(
 
 
 def test_without_nominations_one_pass_does():
-    crowd = Crowd(with_pod=False, without_pod=False)
+    crowd = PotentialVictims(with_pod=False, without_pod=False)
     judge(crowd, nodes=table("a"))
 
     assert crowd.passes == 1
@@ -381,7 +381,7 @@ def test_without_nominations_one_pass_does():
 def test_nominations_count_on_their_own_nodes_alone():
     """Also where pre-filters named some rows only."""
     nodes = table("a", "b", "c")
-    crowd = Crowd(with_pod=True, without_pod=False)
+    crowd = PotentialVictims(with_pod=True, without_pod=False)
     nominated = {1: [make_pod("nominee")]}
 
     found, _ = judge(crowd, nodes=nodes, nominated=nominated)
@@ -391,7 +391,7 @@ def test_nominations_count_on_their_own_nodes_alone():
         crowd,
         nodes=nodes,
         nominated=nominated,
-        narrowed=Narrowed(only=mask(0, 1, 1), narrowed_by=("A",)),
+        narrowed=PreFilterResult(only=mask(0, 1, 1), narrowed_by=("A",)),
     )
     assert found.feasible.tolist() == [False, False, True]
 

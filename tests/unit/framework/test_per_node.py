@@ -3,7 +3,7 @@
 import pytest
 
 from scheduler import PluginError, Refused, per_node
-from scheduler.framework.filtering import Narrowed, filter_nodes
+from scheduler.framework.filtering import PreFilterResult, filter_nodes
 from scheduler.framework.observer import SILENT
 from scheduler.framework.profile import Profile, Weighted
 from scheduler.framework.registry import points_of
@@ -130,4 +130,4 @@ def test_answers_that_are_no_reasons_are_the_plugins_fault(answer):
 
     profile = Profile("p", queue_sort=None, filter=(Odd(),))
     with pytest.raises(PluginError, match="Odd"):
-        filter_nodes(profile, Narrowed(), POD, table(), {}, SILENT)
+        filter_nodes(profile, PreFilterResult(), POD, table(), {}, SILENT)

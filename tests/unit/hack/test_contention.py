@@ -22,7 +22,7 @@ def test_only_ours_are_held_against_us():
         {"event": "preemption.undone", "pod": "contention/web-x1", "node": "n"},
         {"event": "pod.preempted"},
     ]
-    tally = count(watcher, iter(told), 1.0, trust=True)
+    count_column = count(watcher, iter(told), 1.0, trust=True)
 
-    assert (tally.bound, tally.refusals, tally.theirs) == (2, 1, 1)
-    assert (tally.evictions, tally.undone) == (1, {("web", "n"): 1})
+    assert (count_column.bound, count_column.refusals, count_column.theirs) == (2, 1, 1)
+    assert (count_column.evictions, count_column.undone) == (1, {("web", "n"): 1})

@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from scheduler.kube.decode import Change, Decoder, Unreadable
-from scheduler.kube.patience import Patience
 from scheduler.kube.reflector import Reflector
+from scheduler.kube.reflector_timeouts import ReflectorTimeouts
 from scheduler.kube.watched import custom, is_known, watched_for
 from scheduler.model.fact import Added, Deleted, Listed, Resource, Updated
 
@@ -88,7 +88,7 @@ async def reflect(client, api, requests):
         await asyncio.sleep(0)
 
     reflector = Reflector(
-        client, custom(GAUGES), facts.append, patience=Patience(poll=7.0), sleep=sleep
+        client, custom(GAUGES), facts.append, timeouts=ReflectorTimeouts(poll=7.0), sleep=sleep
     )
     task = asyncio.create_task(reflector.run())
     async with asyncio.timeout(5):

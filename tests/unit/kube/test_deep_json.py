@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from scheduler.kube.binding import Bound, judge_read_back
 from scheduler.kube.decode import Change, Decoder
-from scheduler.kube.deep_json import DEEPEST, shallow
+from scheduler.kube.deep_json import DEEPEST, truncate_depth
 from scheduler.kube.watched import PODS, custom
 
 # As deep as the API server takes it.
@@ -47,7 +47,7 @@ def cut(document, deepest):
 def test_what_lies_deeper_is_null_and_all_else_stays(document, deepest):
     content = json.dumps(document).encode()
 
-    assert json.loads(shallow(content, deepest)) == cut(document, deepest)
+    assert json.loads(truncate_depth(content, deepest)) == cut(document, deepest)
 
 
 @pytest.mark.parametrize("raw", [False, True])
@@ -85,4 +85,4 @@ def test_a_deep_pod_is_read_back():
 def test_nothing_is_spent_on_ordinary_objects():
     content = msgspec.json.encode({"metadata": {"name": "w"}, "spec": {"size": 3}})
 
-    assert shallow(content) is content
+    assert truncate_depth(content) is content

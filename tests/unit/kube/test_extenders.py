@@ -15,7 +15,7 @@ from scheduler.config.document import Extender, ManagedResource, TlsConfig
 from scheduler.cycle.scheduling import Attempt, schedule
 from scheduler.errors import ConfigurationError
 from scheduler.framework.decision import KEEP, Bind, Park, Preempt, Retry
-from scheduler.framework.extending import (
+from scheduler.framework.extender_protocol import (
     Questions,
     bind_question,
     in_turn,

@@ -7,9 +7,9 @@ import pytest
 from scheduler.kube.access import Access
 from scheduler.kube.client import ApiClient
 from scheduler.kube.credentials import Credentials
-from scheduler.kube.patience import Company, Patience
 from scheduler.kube.rate_limit import RateLimiter
 from scheduler.kube.reflector import SLICE_OBJECTS, Reflector
+from scheduler.kube.reflector_timeouts import ReflectorTimeouts, SharedBackoff
 from scheduler.kube.watched import NODES, PODS, SERVICES
 from scheduler.model.fact import Added, Deleted, Listed, Updated
 
@@ -101,7 +101,7 @@ class Recorder:
 class Reflected:
     """A running reflector, and everything it told."""
 
-    def __init__(self, client, watched, patience):
+    def __init__(self, client, watched, timeouts):
         self.facts = []
         self.pauses = []
         self.observer = Recorder()
@@ -110,7 +110,7 @@ class Reflected:
             watched,
             self.facts.append,
             observer=self.observer,
-            patience=patience,
+            timeouts=timeouts,
             sleep=self.sleep,
             rng=random.Random(1),
         )
@@ -130,8 +130,8 @@ async def reflect(api):
     credentials = Credentials(lambda _: Access(api.url))
     async with ApiClient(credentials, limiter=RateLimiter(-1), user_agent="t") as client:
 
-        async def run(watched=PODS, patience=Patience(), *, requests=None):  # noqa: B008 - frozen
-            reflected = Reflected(client, watched, patience)
+        async def run(watched=PODS, timeouts=ReflectorTimeouts(), *, requests=None):  # noqa: B008 - frozen
+            reflected = Reflected(client, watched, timeouts)
             task = asyncio.create_task(reflected.reflector.run())
             expected = requests or len(api.script) + 1
             async with asyncio.timeout(5):
@@ -259,7 +259,7 @@ async def test_a_broken_connection_is_resumed_after_a_growing_pause(api, reflect
 async def test_a_silent_connection_is_taken_for_dead(api, reflect):
     api.plays(api.streams(END, then="hang"))
 
-    reflected = await reflect(patience=Patience(silence=0.02))
+    reflected = await reflect(timeouts=ReflectorTimeouts(silence=0.02))
 
     assert reflected.told == ["listed"]
     assert reflected.observer.notes.count("restarted") == 1
@@ -455,7 +455,7 @@ async def test_long_lists_leave_room_for_others(api, reflect):
 
 async def test_reflectors_help_each_other_up_after_an_outage():
     """When the server answers one of them, none of the others sleeps out its backoff."""
-    company = Company()
+    company = SharedBackoff()
     sleepers = [asyncio.create_task(company.sleep(3600)) for _ in range(3)]
     await asyncio.sleep(0)
 
@@ -465,7 +465,7 @@ async def test_reflectors_help_each_other_up_after_an_outage():
 
 
 async def test_a_later_outage_is_slept_through_again():
-    company = Company()
+    company = SharedBackoff()
     company.wake()
     sleeper = asyncio.create_task(company.sleep(3600))
     await asyncio.sleep(0)

@@ -25,8 +25,8 @@ def test_custom_objects_are_kept_and_told_to_the_queue():
         queue,
         {"py-scheduler"},
         evictions=SimpleNamespace(),
-        neighbours=SimpleNamespace(),
-        condemned=lambda _: None,
+        other_schedulers=SimpleNamespace(),
+        on_assumed_pod_deleted=lambda _: None,
         unreadable=lambda _: None,
     )
 

@@ -11,7 +11,7 @@ from scheduler.testing import make_node, make_pod
 from scheduler.testing.clock import in_virtual_time
 from scheduler.testing.documents import pod_path
 from scheduler.testing.harness import Harness
-from tests.unit.loop.plugins import Clerk
+from tests.unit.binding.plugins import Clerk
 
 NO_ROOM = (
     "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, preemption: "

@@ -42,7 +42,7 @@ PreEnqueue                                             loop: the_pod_waits_outsi
 =====================================================  =============================================
 
 =====================================================  =============================================
-``framework/preemption/*_test.go``                     ``tests/unit/loop``
+``framework/preemption/*_test.go``                     ``tests/unit/preemption``
 =====================================================  =============================================
 IsPodRunningPreemption                                 the_pod_waits_outside_until_its_victims_…,
                                                        the_last_end_may_be_heard_before_the_answer

@@ -3,7 +3,7 @@
 from scheduler.framework.cluster_event import ASSIGNED_POD_DELETE, POD, Action, Change, Requeue
 from scheduler.framework.cluster_event import ClusterEvent as Event
 from scheduler.queue.in_flight import LOG_MAXIMUM
-from scheduler.queue.place import Place
+from scheduler.queue.queue_state import QueueState
 from scheduler.testing import make_pod
 from tests.unit.queue.queues import (
     FIT,
@@ -58,7 +58,7 @@ def test_a_pending_pod_is_ready_at_once():
 
     queue.note(NODE_ADDED, 0.1)
 
-    assert queue.place_of(pod.uid) is Place.ACTIVE
+    assert queue.place_of(pod.uid) is QueueState.ACTIVE
 
 
 def test_a_pod_that_was_held_for_too_long_backs_off_whatever_happened():
@@ -69,7 +69,7 @@ def test_a_pod_that_was_held_for_too_long_backs_off_whatever_happened():
     for _ in range(LOG_MAXIMUM + 1):
         queue.note(TAINT_CHANGED, 1.0)
 
-    assert queue.park(queued, pod, rejected_by=frozenset({"Permit"}), now=2.0) is Place.BACKOFF
+    assert queue.park(queued, pod, rejected_by=frozenset({"Permit"}), now=2.0) is QueueState.BACKOFF
 
 
 def test_an_update_stops_at_the_first_change_that_helps():
@@ -90,4 +90,4 @@ def test_an_update_that_helps_still_waits_for_the_backoff():
 
     queue.update(old, make_pod("a", tolerations="key"), 0.5)
 
-    assert queue.place_of(old.uid) is Place.BACKOFF
+    assert queue.place_of(old.uid) is QueueState.BACKOFF

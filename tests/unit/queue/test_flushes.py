@@ -1,6 +1,6 @@
 """What time alone does to pods that wait."""
 
-from scheduler.queue.place import Place
+from scheduler.queue.queue_state import QueueState
 from scheduler.testing import make_pod
 from tests.unit.queue.queues import BY_FIT, FIT, NODE_ADDED, GateOf, make_queue, park
 
@@ -25,7 +25,7 @@ def test_a_pod_that_waited_too_long_is_marked_until_its_next_failure():
     queue = make_queue(FIT)
     park(queue, pod := make_pod("a"), "Fit", now=0.0)
     queue.flush(300.0)
-    assert queue.place_of(pod.uid) is Place.UNSCHEDULABLE
+    assert queue.place_of(pod.uid) is QueueState.UNSCHEDULABLE
 
     queue.flush(330.0)
     queued = queue.pop(330.0)
@@ -42,7 +42,7 @@ def test_a_pod_that_a_flush_finds_gated_is_not_marked():
 
     queue.flush(400.0)
 
-    assert queue.place_of(old.uid) is Place.GATED
+    assert queue.place_of(old.uid) is QueueState.GATED
     assert not queue.find(old.uid).flushed
 
 
@@ -53,4 +53,4 @@ def test_a_flush_counts_as_an_event_for_pods_in_flight():
     queued = queue.pop(1.0)
     queue.flush(301.0)
 
-    assert queue.park(queued, pod, rejected_by=BY_FIT, now=301.0) is Place.BACKOFF
+    assert queue.park(queued, pod, rejected_by=BY_FIT, now=301.0) is QueueState.BACKOFF

@@ -6,7 +6,7 @@ from scheduler.framework.cluster_event import POD, Action, Requeue
 from scheduler.framework.cluster_event import ClusterEvent as Event
 from scheduler.framework.decision import KEEP, SetTo
 from scheduler.queue.hints import rules_for
-from scheduler.queue.place import Place
+from scheduler.queue.queue_state import QueueState
 from scheduler.testing import make_pod
 from tests.unit.queue.queues import FIT, NODE_ADDED, GateOf, Rejector, make_queue, park
 
@@ -29,7 +29,7 @@ def test_our_nomination_survives_an_update_that_makes_the_pod_ready():
 
     queue.update(old, new := make_pod("a", status={"phase": "Pending"}), 5.0)
 
-    assert queue.place_of(new.uid) is Place.ACTIVE
+    assert queue.place_of(new.uid) is QueueState.ACTIVE
     assert queue.nominator.for_node("n1") == (new,)
 
 
@@ -63,7 +63,7 @@ def test_a_nomination_that_others_clear_in_flight_ends_once_it_was_written(writt
     queue.update(old, make_pod("a", labels="a=b"), 5.0)
 
     assert queue.nominator.node_of(old.uid) == expected
-    assert queue.place_of(waits.uid) is (Place.ACTIVE if written else Place.UNSCHEDULABLE)
+    assert queue.place_of(waits.uid) is (QueueState.ACTIVE if written else QueueState.UNSCHEDULABLE)
 
 
 def test_a_deleted_pod_is_not_nominated():

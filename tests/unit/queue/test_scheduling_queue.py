@@ -5,7 +5,7 @@ import pytest
 from scheduler.framework.cluster_event import POD, Action, Requeue
 from scheduler.framework.cluster_event import ClusterEvent as Event
 from scheduler.queue.hints import rules_for
-from scheduler.queue.place import Place
+from scheduler.queue.queue_state import QueueState
 from scheduler.testing import make_pod
 from tests.unit.queue.queues import BY_FIT, FIT, NODE_ADDED, GateOf, make_queue, park, pop_all
 
@@ -69,7 +69,7 @@ def test_attempts_and_the_first_chance_survive_failures():
 
     assert (queued.attempts, queued.initial_attempt, queued.timestamp) == (2, 3.0, 3.0)
     assert queued.rejected_by == BY_FIT
-    assert queue.place_of(pod.uid) is Place.IN_FLIGHT
+    assert queue.place_of(pod.uid) is QueueState.IN_FLIGHT
 
 
 def test_time_spent_gated_is_no_waiting():
@@ -86,7 +86,7 @@ def test_a_pod_that_met_an_error_backs_off_and_events_leave_it_there():
 
     queue.note(NODE_ADDED, 0.5)
 
-    assert queue.place_of(pod.uid) is Place.BACKOFF
+    assert queue.place_of(pod.uid) is QueueState.BACKOFF
     assert queue.pop(0.6) is None
 
 
@@ -99,7 +99,7 @@ def test_the_newest_version_is_parked():
 
     place = queue.park(queued, new, rejected_by=BY_FIT, now=0.2)
 
-    assert place is Place.UNSCHEDULABLE
+    assert place is QueueState.UNSCHEDULABLE
     assert queue.find(new.uid).pod is new
 
 
@@ -110,7 +110,7 @@ def test_a_pod_that_came_back_by_another_way_stays_where_it_is():
     queue.done(pod.uid)
     queue.add(pod, 1.0)
 
-    assert queue.park(queued, pod, rejected_by=BY_FIT, now=2.0) is Place.ACTIVE
+    assert queue.park(queued, pod, rejected_by=BY_FIT, now=2.0) is QueueState.ACTIVE
     assert len(queue) == 1
     queue.check_invariants()
 
@@ -124,7 +124,7 @@ def test_a_pod_told_twice_is_there_once():
     queue.add(pod, 0.0)
 
     assert queue.counts() == {"active": 0, "backoff": 0, "unschedulable": 0, "gated": 0}
-    assert queue.place_of(pod.uid) is Place.IN_FLIGHT
+    assert queue.place_of(pod.uid) is QueueState.IN_FLIGHT
 
 
 def test_another_pod_of_the_same_name_is_another_pod():
@@ -150,11 +150,11 @@ def test_replaced_rules_open_and_close_gates_and_lose_nobody():
 
     places = {queued.pod.name: queued.place for queued in queue}
     assert places == {
-        "parked": Place.BACKOFF,
-        "failed": Place.BACKOFF,
-        "gated": Place.ACTIVE,
-        "open": Place.ACTIVE,
-        "closed": Place.GATED,
+        "parked": QueueState.BACKOFF,
+        "failed": QueueState.BACKOFF,
+        "gated": QueueState.ACTIVE,
+        "open": QueueState.ACTIVE,
+        "closed": QueueState.GATED,
     }
     queue.check_invariants()
 
@@ -172,7 +172,7 @@ def test_a_new_order_counts_for_whoever_waits():
 def test_a_failed_assertion_tells_the_pods_story():
     queue = make_queue(FIT)
     queued = park(queue, make_pod("a"), "Fit", now=0.0)
-    queued.place = Place.ACTIVE
+    queued.place = QueueState.ACTIVE
 
     with pytest.raises(AssertionError) as caught:
         queue.check_invariants()

@@ -30,7 +30,7 @@ from scheduler.framework.cluster_event import (
 from scheduler.framework.decision import CLEAR, SetTo
 from scheduler.framework.rejection import Gate
 from scheduler.queue.hints import rules_for
-from scheduler.queue.place import Place
+from scheduler.queue.queue_state import QueueState
 from scheduler.queue.scheduling_queue import QueueSettings, SchedulingQueue
 from scheduler.testing import make_node, make_pod
 from tests.unit.queue.queues import FIT, CountingObserver, Rejector
@@ -176,13 +176,13 @@ class QueueConversation(RuleBasedStateMachine):
             assert expected is None
             return multiple()
         assert queued is expected
-        assert before[queued.pod.uid] in {Place.ACTIVE, Place.BACKOFF}
+        assert before[queued.pod.uid] in {QueueState.ACTIVE, QueueState.BACKOFF}
         self.flying[queued.pod.uid] = queued
         return queued.pod.uid
 
     def expected_next(self):
-        active = [q for q in self.queue if q.place is Place.ACTIVE]
-        backoff = [q for q in self.queue if q.place is Place.BACKOFF and q.rejected_by]
+        active = [q for q in self.queue if q.place is QueueState.ACTIVE]
+        backoff = [q for q in self.queue if q.place is QueueState.BACKOFF and q.rejected_by]
         if active:
             return min(active, key=lambda q: (-q.pod.priority, q.timestamp, q.order))
         return min(
@@ -232,7 +232,7 @@ class QueueConversation(RuleBasedStateMachine):
     def activate(self, uids):
         self.queue.activate(uids, self.now)
         for uid in uids:
-            assert self.queue.place_of(uid) not in {Place.BACKOFF, Place.UNSCHEDULABLE}
+            assert self.queue.place_of(uid) not in {QueueState.BACKOFF, QueueState.UNSCHEDULABLE}
 
     @rule(seconds=st.sampled_from([0.25, 1.0, 5.0, 60.0, 400.0]), flush=st.booleans())
     def wait(self, seconds, flush):
@@ -265,7 +265,7 @@ class QueueConversation(RuleBasedStateMachine):
     def nothing_is_lost(self):
         waiting = {queued.pod.uid for queued in self.queue}
         assert waiting == set(self.alive) - set(self.flying)
-        assert all(self.queue.place_of(uid) is Place.IN_FLIGHT for uid in self.flying)
+        assert all(self.queue.place_of(uid) is QueueState.IN_FLIGHT for uid in self.flying)
         assert sum(self.queue.counts().values()) == len(self.queue) == len(waiting)
 
     @invariant()
@@ -276,7 +276,7 @@ class QueueConversation(RuleBasedStateMachine):
     @invariant()
     def only_closed_gates_keep_pods_out(self):
         for queued in self.queue:
-            if queued.place is Place.GATED:
+            if queued.place is QueueState.GATED:
                 assert queued.gated_by in self.gates
                 assert queued.gated_by in queued.rejected_by
 
@@ -307,7 +307,7 @@ class QueueConversation(RuleBasedStateMachine):
         while queued := self.queue.pop(self.now):
             popped.add(queued.pod.uid)
         left = list(self.queue)
-        assert all(queued.place is Place.GATED for queued in left)
+        assert all(queued.place is QueueState.GATED for queued in left)
         assert len(popped) + len(left) + len(set(self.flying) & set(self.alive)) == len(self.alive)
 
 

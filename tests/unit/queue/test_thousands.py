@@ -1,6 +1,6 @@
 """Many pods at once: no call takes long, and nobody can tell."""
 
-from scheduler.queue.place import Place
+from scheduler.queue.queue_state import QueueState
 from scheduler.queue.scheduling_queue import PODS_AT_ONCE
 from scheduler.testing import make_pod
 from tests.unit.queue.queues import BY_FIT, FIT, NODE_ADDED, make_queue, park, pop_all
@@ -55,7 +55,7 @@ def test_a_pod_in_flight_is_told_of_a_change_that_others_have_yet_to_be_shown():
     queued = queue.pop(0.0)
     queue.note(NODE_ADDED, 10.0)
 
-    assert queue.park(queued, pod, rejected_by=BY_FIT, now=10.0) is Place.BACKOFF
+    assert queue.park(queued, pod, rejected_by=BY_FIT, now=10.0) is QueueState.BACKOFF
 
 
 def test_a_flush_of_thousands_goes_on_until_nothing_is_due():

@@ -21,10 +21,10 @@ from scheduler.model.selectors import (
 )
 from scheduler.model.taints import Taint
 from scheduler.snapshot.columns import ClusterColumns, TaintSets
+from scheduler.snapshot.count_column import COUNT_MAXIMUM, CountColumn
 from scheduler.snapshot.labels import LabelIndex
 from scheduler.snapshot.node_table import NodeTable
 from scheduler.snapshot.pod_groups import PodGroups, PodSet
-from scheduler.snapshot.tally import COUNT_MAXIMUM, Tally
 from scheduler.testing import make_node, make_pod
 
 ROWS = 150
@@ -44,26 +44,26 @@ STEPS = st.lists(
 @given(STEPS)
 def test_a_tally_counts_as_a_map_does(steps):
     """Sparse or dense, across the change from one to the other, and beyond what int64 holds."""
-    tally, model = Tally(), dict.fromkeys(range(ROWS), 0)
+    count_column, model = CountColumn(), dict.fromkeys(range(ROWS), 0)
     for kind, row, argument in steps:
         match kind:
             case "set":
-                tally[row] = model[row] = argument
+                count_column[row] = model[row] = argument
             case "add":
-                tally.add(row, argument)
+                count_column.add(row, argument)
                 model[row] += argument
             case "move" if row != argument:
-                tally.move(row, argument)
+                count_column.move(row, argument)
                 model[argument], model[row] = model[row], 0
             case "fill":
                 for each in range(row):
-                    tally[each] = model[each] = argument
+                    count_column[each] = model[each] = argument
 
     exact = list(model.values())
     shown = [min(count, COUNT_MAXIMUM) for count in exact]
-    assert [tally[row] for row in range(ROWS)] == exact
-    assert tally.total == sum(exact)
-    for told in (tally, Tally.of(np.array(shown))):
+    assert [count_column[row] for row in range(ROWS)] == exact
+    assert count_column.total == sum(exact)
+    for told in (count_column, CountColumn.of(np.array(shown))):
         assert told.dense(ROWS).tolist() == shown
         assert told.where(ROWS).tolist() == [count != 0 for count in exact]
         assert told.counting == np.count_nonzero(shown)
@@ -71,16 +71,16 @@ def test_a_tally_counts_as_a_map_does(steps):
 
 
 def test_what_a_tally_shows_cannot_be_written():
-    tally = Tally()
-    tally[3] = 1
+    count_column = CountColumn()
+    count_column[3] = 1
     with pytest.raises(ValueError, match="read-only"):
-        tally.dense(5)[0] = 1
+        count_column.dense(5)[0] = 1
     for row in range(100):
-        tally[row] = 1
+        count_column[row] = 1
     with pytest.raises(ValueError, match="read-only"):
-        tally.dense(100)[0] = 2
-    tally[0] = 5
-    assert tally[0] == 5
+        count_column.dense(100)[0] = 2
+    count_column[0] = 5
+    assert count_column[0] == 5
 
 
 # Labels.
@@ -303,7 +303,7 @@ QUESTIONS = {
     "named": lambda view: view.named(["n1"]),
     "node": lambda view: view.node(0),
     "pods_on": lambda view: view.pods_on(0),
-    "evictable": lambda view: view.evictable(np.array([0]), 9),
+    "evictable": lambda view: view.potential_victims(np.array([0]), 9),
     "objects": lambda view: view.objects,
     "name_hashes": lambda view: view.name_hashes,
     "unschedulable": lambda view: view.unschedulable,

@@ -1,0 +1,34 @@
+"""Whether others undid a preemption."""
+
+from collections.abc import Sequence
+
+from scheduler.cycle.scheduling import Attempt, nominated_rows
+from scheduler.errors import PluginError
+from scheduler.framework.filtering import ask_pre_filters, judge_nodes
+from scheduler.model.pod import Pod
+
+
+def capacity_was_taken(attempt: Attempt, node: str, taken_by: Sequence[Pod]) -> bool:
+    """Tell whether the attempt's pod would fit on *node*, were it not for the pods *taken_by*.
+
+    That it does not fit proves nothing: pods of ours may have come, or the node been cordoned. And
+    who came is not to blame as long as there is room for all.
+    """
+    row = attempt.nodes.row_of(node)
+    if row is None:
+        return False
+    alone = attempt.nodes.alone(row)
+    emptied = alone.each(removing={0: taken_by})
+    profile, pod, watch = attempt.profile, attempt.pod, attempt.observer
+    try:
+        narrowed = ask_pre_filters(profile.pre_filter, pod, attempt.nodes, watch)
+        if narrowed.refused is not None:
+            return False
+        fits = (
+            judge_nodes(profile, narrowed.skipped, pod, view, nominated_rows(attempt, view), watch)
+            for view in (alone, emptied)
+        )
+        now, without_them = (bool(each.feasible[0]) for each in fits)
+    except PluginError:
+        return False  # the attempt itself will meet it, and tell
+    return without_them and not now

@@ -1,0 +1,29 @@
+"""A session for a library that speaks HTTP itself, under our credentials."""
+
+import aiohttp
+from aiohttp import ClientHandlerType, ClientRequest, ClientResponse
+from multidict import CIMultiDict
+
+from scheduler.kube.client import KEEPALIVE_SECONDS
+from scheduler.kube.credentials import Credentials
+
+
+def kopf_session(credentials: Credentials) -> aiohttp.ClientSession:
+    """Return a session that shows fresh credentials with every request; whoever asks closes it."""
+    access = credentials.access
+
+    async def authorize(request: ClientRequest, handler: ClientHandlerType) -> ClientResponse:
+        now = await credentials.fresh()
+        if now.authorization:
+            request.headers["Authorization"] = now.authorization
+        request.server_hostname = now.server_hostname
+        if now.proxy_headers is not None:
+            request.proxy_headers = CIMultiDict(now.proxy_headers)
+        return await handler(request)
+
+    return aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(ssl=access.tls, keepalive_timeout=KEEPALIVE_SECONDS),
+        cookie_jar=aiohttp.DummyCookieJar(),
+        proxy=access.proxy,
+        middlewares=(authorize,),
+    )

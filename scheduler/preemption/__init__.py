@@ -1,0 +1,7 @@
+"""Carrying out preemptions, and keeping the peace with other schedulers.
+
+Evicts the victims of a preemption and keeps the preemptor out of the queue meanwhile. Remembers
+which capacity was freed for which pod, notices when pods of other schedulers take it, and which of
+our pods a kubelet rejected. Who has to go is decided below, by the DefaultPreemption plugin. This
+room knows binding, whose pods on their way may be victims too, and is known by loop.
+"""

@@ -1,0 +1,53 @@
+"""What is read off the loop when somebody scrapes: who waits, for how long, and what is known."""
+
+import asyncio
+from collections.abc import Callable, Sized
+
+from scheduler.loop.core import SchedulerCore
+from scheduler.observe import families
+from scheduler.observe.metrics import Metrics
+from scheduler.process.watches import Watches
+
+
+def read_gauges(
+    metrics: Metrics,
+    core: SchedulerCore,
+    watches: Watches,
+    *,
+    lease: str,
+    leads: Callable[[], bool],
+) -> None:
+    """Let *metrics* ask *core* and *watches*, whenever it is asked itself.
+
+    *lease* is the name under which it is told whether this process *leads*.
+    """
+    metrics.read(families.PENDING_PODS, core.queue.counts)
+    metrics.read(families.INFLIGHT_EVENTS, core.queue.in_flight_counts)
+    metrics.read(families.INBOX_FACTS, lambda: _alone(core.inbox))
+    metrics.read(families.PENDING_AGE, lambda: _pending_age(core))
+    metrics.read(families.DISTRUST, lambda: _alone(core.other_schedulers.ledger))
+    metrics.read(families.FOREIGN_NOMINATIONS, lambda: _alone(core.queue.others))
+    metrics.read(families.WATCH_SILENCE, lambda: _watch_silence(watches))
+    metrics.read(families.CACHE_SIZE, core.cache.sizes)
+    metrics.read(families.GOROUTINES, lambda: _tasks(core))
+    metrics.read(families.TASKS, lambda: _alone(asyncio.all_tasks()))
+    metrics.read(families.LEADER, lambda: {lease: int(leads())})
+
+
+def _pending_age(core: SchedulerCore) -> dict[tuple[str, ...], float]:
+    oldest = core.queue.oldest()
+    return {(): 0.0 if oldest is None else core.clock() - oldest}
+
+
+def _watch_silence(watches: Watches) -> dict[str, float]:
+    silences = ((resource, each.silence_seconds) for resource, each in watches.reflectors.items())
+    return {resource: seconds for resource, seconds in silences if seconds is not None}
+
+
+def _tasks(core: SchedulerCore) -> dict[str, float]:
+    return {"binding": core.binding.in_flight, "DefaultPreemption": core.evictions.in_flight}
+
+
+def _alone(counted: Sized) -> dict[tuple[str, ...], float]:
+    """Return how many there are, for a gauge without labels."""
+    return {(): len(counted)}

@@ -1,0 +1,132 @@
+"""The watches of the process: one reflector a resource, and more as plugins come to need more.
+
+What was watched once stays watched until the process ends: pods on their way to a node may still
+need it, and plugins come back.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+from scheduler.kube.reflector import Reflector, ReflectorClient
+from scheduler.kube.reflector_timeouts import SharedBackoff
+from scheduler.kube.watch_observer import WatchObserver
+from scheduler.kube.watched import Watched
+from scheduler.model.fact import Fact, ResourceName
+
+_GLANCE_SECONDS: Final = 0.02
+
+
+class Watches:
+    """Everything that is watched.
+
+    Args:
+        client: Where to ask.
+        sink: Takes the facts.
+        observer: Hears how the watches fare.
+        watched: What is watched from the start.
+    """
+
+    def __init__(
+        self,
+        client: ReflectorClient,
+        sink: Callable[[Fact], None],
+        observer: WatchObserver,
+        watched: Iterable[Watched[Any]],
+    ) -> None:
+        self._client = client
+        self._sink = sink
+        self._observer = observer
+        self._company = SharedBackoff()
+        self._tasks: dict[ResourceName, asyncio.Task[None]] = {}
+        self._group: asyncio.TaskGroup | None = None
+        self.reflectors: dict[ResourceName, Reflector[Any]] = {}
+        for each in watched:
+            self._add(each)
+
+    async def run(self) -> None:
+        """Watch until cancelled."""
+        async with asyncio.TaskGroup() as self._group:
+            for resource in self.reflectors:
+                self._start(resource)
+            await asyncio.Event().wait()
+
+    async def widen(self, wanted: Iterable[Watched[Any]], timeout_seconds: float) -> str:
+        """Watch *wanted* as well, and return once all of it has been told.
+
+        Who watches nothing yet, as a standby may be told to, only takes note.
+
+        Returns:
+            What could not be listed in time, and is not watched then; empty where all is well.
+        """
+        new, other = _beyond(wanted, self.reflectors)
+        if self._group is None:
+            for each in new:
+                self._add(each)
+            for each in other:
+                self.reflectors[each.resource].reread(each)
+            return ""
+        marks = {each.resource: self.reflectors[each.resource].lists for each in other}
+        for each in new:
+            self._add(each)
+            self._start(each.resource)
+        before = [self.reflectors[each.resource].watched for each in other]
+        await self._reread(other)
+
+        def missing() -> list[ResourceName]:
+            unheard = [each.resource for each in new if not self.reflectors[each.resource].listed]
+            return unheard + [
+                resource
+                for resource, mark in marks.items()
+                if self.reflectors[resource].lists == mark
+            ]
+
+        try:
+            async with asyncio.timeout(timeout_seconds):
+                while missing():  # noqa: ASYNC110 - reflectors are not made to tell anyone
+                    await asyncio.sleep(_GLANCE_SECONDS)
+        except TimeoutError:
+            late = missing()
+            await self._reread(before)
+            for each in new:
+                await self._remove(each.resource)
+            return ", ".join(late)
+        return ""
+
+    def _add(self, watched: Watched[Any]) -> None:
+        self.reflectors[watched.resource] = Reflector(
+            self._client, watched, self._sink, observer=self._observer, company=self._company
+        )
+
+    def _start(self, resource: ResourceName) -> None:
+        assert self._group is not None, "nothing is watched yet"
+        self._tasks[resource] = self._group.create_task(self.reflectors[resource].run())
+
+    async def _stop(self, resource: ResourceName) -> None:
+        task = self._tasks.pop(resource)
+        task.cancel()
+        await asyncio.wait((task,))
+
+    async def _reread(self, watched: Iterable[Watched[Any]]) -> None:
+        for each in watched:
+            await self._stop(each.resource)
+            self.reflectors[each.resource].reread(each)
+            self._start(each.resource)
+
+    async def _remove(self, resource: ResourceName) -> None:
+        await self._stop(resource)
+        self.reflectors.pop(resource).retract()
+
+
+def _beyond(
+    wanted: Iterable[Watched[Any]], known: dict[ResourceName, Reflector[Any]]
+) -> tuple[list[Watched[Any]], list[Watched[Any]]]:
+    """Return what of *wanted* nobody watches yet, and what is watched with less in it."""
+    new, other = [], []
+    for each in wanted:
+        reflector = known.get(each.resource)
+        if reflector is None:
+            new.append(each)
+        elif (wider := reflector.watched.also(each)) != reflector.watched:
+            other.append(wider)
+    return new, other

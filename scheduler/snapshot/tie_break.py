@@ -1,0 +1,44 @@
+"""Breaking ties: stateless, even, and the same whoever asks and when.
+
+Among nodes of equal score the one wins whose hash of (seed, pod, node name) is smallest. Nothing is
+remembered and row order means nothing, so that one pod can be replayed alone.
+"""
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduler.snapshot.columns import hash_name
+
+_GAMMA: Final = np.uint64(0x9E3779B97F4A7C15)
+_MIX_1: Final = np.uint64(0xBF58476D1CE4E5B9)
+_MIX_2: Final = np.uint64(0x94D049BB133111EB)
+
+
+def hash_of(seed: int, uid: str, name_hashes: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return an even 64-bit number for each node (splitmix64's finalizer)."""
+    salt = np.uint64((hash_name(uid) ^ seed) & 0xFFFFFFFFFFFFFFFF)
+    mixed = (name_hashes ^ salt) + _GAMMA
+    mixed = (mixed ^ (mixed >> np.uint64(30))) * _MIX_1
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * _MIX_2
+    return mixed ^ (mixed >> np.uint64(31))
+
+
+def best(
+    totals: NDArray[np.int64],
+    seed: int,
+    uid: str,
+    name_hashes: NDArray[np.uint64],
+    rows_maximum: int,
+) -> NDArray[np.intp]:
+    """Return rows that share the best total: the winner first, and at most *rows_maximum*."""
+    tied: NDArray[np.intp] = (totals == totals.max()).nonzero()[0]
+    if len(tied) == 1:
+        return tied
+    hashes = hash_of(seed, uid, name_hashes[tied])
+    if len(tied) > rows_maximum:
+        nearest = np.argpartition(hashes, rows_maximum)[:rows_maximum]
+        tied, hashes = tied[nearest], hashes[nearest]
+    ordered: NDArray[np.intp] = tied[np.argsort(hashes)]
+    return ordered

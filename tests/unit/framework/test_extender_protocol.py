@@ -1,0 +1,90 @@
+"""Whatever an extender answers, only its own attempt suffers."""
+
+import contextlib
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scheduler.config.document import Extender
+from scheduler.framework.extender_protocol import (
+    Answered,
+    ExtenderError,
+    bind_question,
+    filter_question,
+    preempt_question,
+    prioritize_question,
+    read_bind,
+    read_filter,
+    read_preempt,
+    read_scores,
+)
+from scheduler.framework.rejection import Candidate
+from scheduler.testing import make_node, make_pod, make_table
+
+POD, VICTIM = make_pod(), make_pod("victim", node="a")
+NODES = make_table(make_node("a"), make_node("b"), placed=[VICTIM])
+CANDIDATES = [Candidate("a", (VICTIM,))]
+WORDS = st.sampled_from(
+    [
+        *("error", "NodeNames", "nodes", "items", "metadata", "name", "failedNodes"),
+        *("failedAndUnresolvableNodes", "nodeNameToMetaVictims", "pods", "UID"),
+        *("numPDBViolations", "host", "score", "a", "b", VICTIM.uid),
+    ]
+)
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats(allow_nan=False) | WORDS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(WORDS, inner, max_size=4),
+    max_leaves=12,
+)
+
+
+def extender(**more):
+    verbs = dict.fromkeys(("filter_verb", "prioritize_verb", "bind_verb", "preempt_verb"), "x")
+    return Extender(url_prefix="http://x", weight=2, **(verbs | more))
+
+
+@given(ANYTHING, st.booleans(), st.booleans())
+def test_any_answer_is_an_answer_or_an_error_of_the_extender(said, cached, ignorable):
+    asked = extender(node_cache_capable=cached, ignorable=ignorable)
+    answer = Answered(msgspec.json.encode(said))
+    reading = (
+        lambda: read_filter(filter_question(asked, POD, NODES), answer, NODES),
+        lambda: read_scores(prioritize_question(asked, POD, NODES), answer, NODES),
+        lambda: read_bind(bind_question(asked, POD, "a"), answer),
+        lambda: read_preempt(preempt_question(asked, POD, CANDIDATES), answer, NODES, CANDIDATES),
+    )
+    for read in reading:
+        with contextlib.nullcontext() if ignorable else contextlib.suppress(ExtenderError):
+            read()
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"soon", b"[]", b'{"nodeNames":5}', b'{"nodes":{"items":[3]}}', b"[" * 5000]
+)
+def test_an_answer_that_cannot_be_read_says_whose_it_is(body):
+    asked = extender(node_cache_capable=True)
+
+    with pytest.raises(ExtenderError, match=r'^extender "http://x" gave an answer that cannot be'):
+        read_filter(filter_question(asked, POD, NODES), Answered(body), NODES)
+
+
+def test_null_and_keys_in_any_case_are_read_as_go_reads_them():
+    asked = extender(node_cache_capable=True)
+    answer = Answered(b'{"NODENAMES":["b"],"error":null,"failedNodes":null,"Nodes":null}')
+
+    found = read_filter(filter_question(asked, POD, NODES), answer, NODES)
+
+    assert found.feasible.tolist() == [False, True]
+
+
+def test_a_score_that_no_int64_holds_counts_for_nothing():
+    asked = extender()
+    answer = Answered(b'[{"host":"a","score":9223372036854775807},{"host":"b","score":3}]')
+
+    found = read_scores(prioritize_question(asked, POD, NODES), answer, NODES)
+
+    assert found.dtype == np.int64
+    assert found.tolist() == [0, 60]

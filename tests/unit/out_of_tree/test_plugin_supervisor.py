@@ -1,0 +1,554 @@
+"""A plugin that raises, stalls or answers in the wrong shape never takes the scheduler down."""
+
+import asyncio
+import contextlib
+import signal
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import uvloop
+
+from scheduler.binding.binding_attempt import BindingAttempt
+from scheduler.binding.binding_plugins import BindingPlugins
+from scheduler.cache.cluster_cache import ClusterCache
+from scheduler.cycle.scheduling import Attempt, decide
+from scheduler.errors import MalformedObject, PluginError
+from scheduler.framework.cluster_event import Action, ClusterEvent, Requeue
+from scheduler.framework.decision import Bind
+from scheduler.framework.effects import WaitUntil
+from scheduler.framework.filtering import PreFilterResult, filter_nodes
+from scheduler.framework.invoke import call_plugin
+from scheduler.framework.normalize import PROPORTIONAL
+from scheduler.framework.observer import SILENT
+from scheduler.framework.profile import Profile, Weighted
+from scheduler.framework.rejection import Gate, Rejection
+from scheduler.framework.scoring import score_nodes
+from scheduler.observe.metrics import Metrics
+from scheduler.out_of_tree.plugin_supervisor import CHANCES, PluginSupervisor
+from scheduler.out_of_tree.stall_timer import StallTimer
+from scheduler.queue.hints import rules_for
+from scheduler.reporting.telemetry import Telemetry
+from scheduler.testing import make_node, make_pod, make_table
+from scheduler.testing.clock import run
+from scheduler.testing.harness import Harness, bare_profile, default_profile
+
+# pytest-timeout's alarm and the one under test are the same.
+pytestmark = pytest.mark.timeout(60, method="thread")
+
+NODES = make_table(make_node("a"), make_node("b"))
+PODS = [make_pod(f"pod-{number}") for number in range(5)]
+
+
+class Ear:
+    """Hears what becomes of plugins."""
+
+    def __init__(self):
+        self.heard = []
+
+    def plugin_failed(self, plugin, point, error):
+        self.heard.append(("failed", plugin, point))
+
+    def plugin_stalled(self, plugin, point, seconds):
+        self.heard.append(("stalled", plugin, point))
+
+    def plugin_disabled(self, profile, plugin, why):
+        self.heard.append(("disabled", profile, plugin))
+
+    def profile_stopped(self, profile, plugin, why):
+        self.heard.append(("stopped", profile, plugin))
+
+
+class Moody:
+    """Does what it is told to at every point."""
+
+    name = "Moody"
+
+    def __init__(self, does=lambda: None):
+        self.does = does
+
+    def filter(self, pod, nodes):
+        return self.does() or ()
+
+    def score(self, pod, nodes):
+        answer = self.does()
+        return np.zeros(len(nodes), dtype=np.int64) if answer is None else answer
+
+    def pre_enqueue(self, pod):
+        return self.does()
+
+
+def boom():
+    raise RuntimeError("no luck")
+
+
+def nobody_fits():
+    return [Rejection(np.ones(len(NODES), dtype=np.bool_), "no")]
+
+
+class Cared:
+    """A profile with one foreign plugin, and who cares for it."""
+
+    def __init__(self, plugin, *, foreign=("Moody",), timer=None):
+        self.ear = Ear()
+        profile = Profile("p", queue_sort=None, filter=(plugin,), score=(Weighted(plugin, 1),))
+        self.care = PluginSupervisor({"p": profile}, {"p": foreign}, self.ear, timer)
+
+    def filter(self, pod=PODS[0]):
+        profile = self.care.profile("p")
+        watch = self.care.watch(profile, pod)
+        return filter_nodes(profile, PreFilterResult(), pod, NODES, {}, watch)
+
+    def score(self, pod=PODS[0]):
+        profile = self.care.profile("p")
+        return score_nodes(profile, pod, NODES, self.care.watch(profile, pod))
+
+
+def test_a_score_plugin_that_keeps_failing_is_switched_off():
+    cared = Cared(Moody(boom))
+
+    for _ in range(3):
+        with pytest.raises(PluginError, match="'Moody' raised RuntimeError in Score: no luck"):
+            cared.score()
+
+    assert cared.ear.heard == [("failed", "Moody", "Score")] * 3 + [("disabled", "p", "Moody")]
+    assert cared.score().by_plugin == ()
+    assert not cared.care.stopped
+    assert cared.care.profile("p").filter
+
+
+def test_a_success_in_between_gives_all_chances_back():
+    plugin = Moody(boom)
+    cared = Cared(plugin)
+
+    for does in (boom, boom, lambda: None, boom, boom):
+        plugin.does = does
+        if does is boom:
+            with pytest.raises(PluginError):
+                cared.score()
+        else:
+            cared.score()
+
+    assert cared.care.profile("p").score
+
+
+def test_a_filter_that_fails_for_three_pods_in_a_row_stops_its_profile():
+    cared = Cared(Moody(boom))
+
+    for pod in PODS[:3]:
+        assert cared.care.check() is None
+        with pytest.raises(PluginError):
+            cared.filter(pod)
+
+    assert cared.ear.heard[-1] == ("stopped", "p", "Moody")
+    assert cared.care.check() == (
+        "profile p is stopped, since plugin 'Moody' raised RuntimeError in Filter: no luck; "
+        "correct plugin Moody and restart the scheduler, or disable it"
+    )
+
+
+def test_one_pod_alone_stops_no_profile():
+    cared = Cared(Moody(boom))
+
+    for _ in range(10):
+        with pytest.raises(PluginError):
+            cared.filter(PODS[0])
+
+    assert not cared.care.stopped
+
+
+def test_who_keeps_failing_is_not_remembered_for_ever():
+    """The gates of a stopped profile are asked about every pod that comes."""
+    profile = Profile("p", queue_sort=None)
+    care = PluginSupervisor({"p": profile}, {"p": ["Moody"]}, Ear())
+    for number in range(1000):
+        pod, error = make_pod(f"p{number}"), PluginError("Moody", "no")
+        care.failed(profile, "Moody", "PreEnqueue", pod, error)
+
+    assert list(care.stopped) == ["p"]
+    assert [len(uids) for uids in care._failures.values()] == [CHANCES]
+
+
+def test_a_pod_that_cannot_be_read_is_not_held_against_the_plugin():
+    def unreadable():
+        raise MalformedObject("spec", "unreadable")
+
+    cared = Cared(Moody(unreadable))
+
+    for pod in PODS:
+        with pytest.raises(PluginError):
+            cared.filter(pod)
+
+    assert not cared.ear.heard
+
+
+def test_plugins_of_the_house_are_not_counted():
+    cared = Cared(Moody(boom), foreign=("Another",))
+
+    for pod in PODS:
+        with pytest.raises(PluginError):
+            cared.filter(pod)
+
+    assert not cared.ear.heard
+
+
+WRONG = {
+    "a list": [1, 2],
+    "too short": np.zeros(1, dtype=np.int64),
+    "floats": np.zeros(2),
+    "out of range": np.full(2, 101, dtype=np.int64),
+}
+
+
+@pytest.mark.parametrize("answer", WRONG.values(), ids=WRONG)
+def test_scores_in_the_wrong_shape_count_as_failures(answer):
+    cared = Cared(Moody(lambda: answer))
+
+    for _ in range(3):
+        with pytest.raises(PluginError):
+            cared.score()
+
+    assert cared.ear.heard[-1] == ("disabled", "p", "Moody")
+
+
+def test_what_normalizing_breaks_counts_as_well():
+    plugin = Moody()
+    plugin.normalize = lambda raw, pod, nodes: raw / 0.5
+    cared = Cared(plugin)
+
+    for _ in range(3):
+        with pytest.raises(PluginError, match="scored in float64, not in int64"):
+            cared.score()
+
+    assert cared.ear.heard[-1] == ("disabled", "p", "Moody")
+    assert PROPORTIONAL(np.array([1, 2]), PODS[0], NODES).tolist() == [50, 100]
+
+
+@pytest.mark.parametrize("answers", [3, ["no rejection"], [Rejection(np.ones(2), "floats")]])
+def test_filters_in_the_wrong_shape_count_as_failures(answers):
+    cared = Cared(Moody(lambda: answers))
+
+    with pytest.raises(PluginError):
+        cared.filter()
+
+    assert cared.ear.heard == [("failed", "Moody", "Filter")]
+
+
+# Stalls.
+
+
+@pytest.fixture
+def timer():
+    """A timer of a twentieth of a second that has taken the alarm over."""
+    before = signal.getsignal(signal.SIGALRM)
+    timer = StallTimer(0.05)
+    timer.install()
+    yield timer
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.signal(signal.SIGALRM, before)
+
+
+def spin():
+    until = time.monotonic() + 30
+    while time.monotonic() < until:
+        pass
+
+
+def spin_on_exceptions():
+    until = time.monotonic() + 30
+    while time.monotonic() < until:
+        with contextlib.suppress(Exception):  # as careless code does
+            spin()
+
+
+def spin_in_a_bare_except():
+    with contextlib.suppress(BaseException):  # as more careless code does
+        spin()
+    spin()
+
+
+def sleep():
+    time.sleep(30)
+
+
+@pytest.mark.parametrize("does", [spin, spin_on_exceptions, spin_in_a_bare_except, sleep])
+def test_a_stall_is_broken(timer, does):
+    cared = Cared(Moody(does), timer=timer)
+    started = time.monotonic()
+
+    with pytest.raises(
+        PluginError, match=r"'Moody' stalled: it gave no answer in Filter for 0.05s"
+    ):
+        cared.filter()
+
+    assert time.monotonic() - started < 5
+    assert cared.ear.heard == [("stalled", "Moody", "Filter"), ("failed", "Moody", "Filter")]
+    assert signal.getitimer(signal.ITIMER_REAL)[0] == 0
+
+
+def test_a_stall_is_broken_under_uvloop(timer):
+    cared = Cared(Moody(spin), timer=timer)
+
+    async def main():
+        ticking = asyncio.create_task(asyncio.sleep(0.2))
+        for _ in range(3):
+            with pytest.raises(PluginError, match="stalled"):
+                cared.filter()
+            await asyncio.sleep(0)
+        await ticking
+        return "alive"
+
+    assert uvloop.run(main()) == "alive"
+
+
+def test_who_is_quick_is_left_alone(timer):
+    cared = Cared(Moody(), timer=timer)
+
+    for _ in range(200):
+        cared.filter()
+    time.sleep(0.1)
+
+    assert not cared.ear.heard
+
+
+def test_a_plugin_that_another_one_asks_is_the_one_to_blame(timer):
+    """Preemption by a user asks filters by users again."""
+    ear = Ear()
+    care = PluginSupervisor({}, {"p": {"Outer", "Inner"}}, ear, timer)
+    profile = Profile("p", queue_sort=None)
+    watch = care.watch(profile, PODS[0])
+
+    def outer():
+        with pytest.raises(PluginError, match="'Inner' stalled"):
+            call_plugin("Filter", "Inner", watch, spin)
+        return "went on"
+
+    assert call_plugin("PostFilter", "Outer", watch, outer) == "went on"
+    assert [each[:2] for each in ear.heard] == [("stalled", "Inner"), ("failed", "Inner")]
+
+
+def test_a_stall_in_the_search_for_room_is_broken(timer):
+    asked = []
+
+    def refuse_then_spin():
+        asked.append(1)
+        return spin() if len(asked) > 1 else True
+
+    class Hesitant(Moody):
+        def filter(self, pod, nodes):
+            self.does()
+            return [Rejection(np.ones(len(nodes), dtype=np.bool_), "no")]
+
+    ear, profile = Ear(), default_profile(Hesitant(refuse_then_spin))
+    name = profile.scheduler_name
+    care = PluginSupervisor({name: profile}, {name: {"Moody"}}, ear, timer)
+    pod = make_pod("urgent", priority=5)
+    nodes = make_table(make_node("a"), placed=[make_pod("low").on("a")])
+
+    decision = decide(Attempt(profile, pod, nodes, {}, observer=care.watch(profile, pod)))
+
+    assert len(asked) == 2
+    assert ("stalled", "Moody", "Filter") in ear.heard
+    assert "plugin 'Moody' stalled" in decision.message
+
+
+class Searches:
+    """A post-filter that pauses well, and then finds nothing but trouble."""
+
+    name = "Searches"
+
+    def post_filter(self, pod, nodes, diagnosis, ask):
+        yield
+        boom()
+
+
+def test_a_search_that_pauses_and_then_fails_has_not_succeeded():
+    ear, plugin = Ear(), Searches()
+    profile = bare_profile(Moody(nobody_fits), plugin)
+    name = profile.scheduler_name
+    care = PluginSupervisor({name: profile}, {name: {"Searches"}}, ear)
+
+    for pod in PODS[:3]:
+        decide(Attempt(profile, pod, NODES, {}, observer=care.watch(profile, pod)))
+
+    assert ear.heard[-1] == ("stopped", name, "Searches")
+
+
+def test_our_own_columns_are_not_left_half_built(timer):
+    """The alarm waits while the snapshot is at work, and rings once the plugin is back."""
+    rang_in = []
+
+    def reads():
+        namespace = {"__name__": "scheduler.snapshot.columns", "spin_a_little": lambda: None}
+        code = (
+            "import time\n"
+            "def build():\n"
+            "    until = time.monotonic() + 0.2\n"
+            "    while time.monotonic() < until:\n"
+            "        pass\n"
+        )
+        exec(code, namespace)
+        namespace["build"]()
+        rang_in.append("plugin")
+        spin()
+
+    cared = Cared(Moody(reads), timer=timer)
+    with pytest.raises(PluginError, match="stalled"):
+        cared.filter()
+    assert rang_in == ["plugin"]
+
+
+def test_without_a_limit_nothing_is_broken():
+    before = signal.getsignal(signal.SIGALRM)
+    timer = StallTimer(0)
+    timer.install()
+
+    Cared(Moody(), timer=timer).filter()
+
+    assert signal.getsignal(signal.SIGALRM) is before
+
+
+# What the queue asks.
+
+
+def test_gates_and_hints_are_asked_with_care(timer):
+    class Gatekeeper(Moody):
+        requeue_on = (
+            Requeue(ClusterEvent("Node", Action.ADD), lambda pod, change: boom()),
+            Requeue(ClusterEvent("Node", Action.DELETE)),
+        )
+
+    plugin = Gatekeeper(spin)
+    ear = Ear()
+    profile = Profile("p", queue_sort=None, pre_enqueue=(plugin,))
+    care = PluginSupervisor({"p": profile}, {"p": {"Moody"}}, ear, timer)
+    rules = care.rules(profile, rules_for(profile.plugins))
+    (gate,) = rules.gates
+
+    with pytest.raises(PluginError, match="stalled"):
+        gate.pre_enqueue(PODS[0])
+    plugin.does = lambda: Gate("not yet")
+    assert (gate.name, gate.pre_enqueue(PODS[0])) == ("Moody", Gate("not yet"))
+    hints = [each.hint for each in rules.requeue["Moody"]]
+    with pytest.raises(PluginError, match="in QueueingHint: no luck"):
+        hints[0](PODS[0], None)
+    assert hints[1] is None
+    for pod in PODS:
+        with pytest.raises(PluginError):
+            hints[0](pod, None)
+    assert not care.stopped
+
+
+def test_the_rules_of_plugins_of_the_house_stay_as_they_are():
+    plugin = Moody()
+    profile = Profile("p", queue_sort=None, pre_enqueue=(plugin,))
+    care = PluginSupervisor({"p": profile}, {}, Ear())
+
+    assert care.rules(profile, rules_for(profile.plugins)).gates == [plugin]
+    assert care.watch(profile, PODS[0], SILENT) is SILENT
+
+
+# In the whole scheduler.
+
+
+async def simulated(*profiles):
+    """Give each of *profiles* five pods, and return where they went after a while."""
+    pods = {
+        profile.scheduler_name: [
+            make_pod(f"{profile.scheduler_name}-{n}", scheduler=profile.scheduler_name)
+            for n in range(5)
+        ]
+        for profile in profiles
+    }
+    async with Harness(profiles=profiles) as cluster:
+        cluster.create(make_node("a"), make_node("b"))
+        for each in pods.values():
+            cluster.create(*each)
+        await cluster.settle(120)
+        told = {name: [cluster.condition(pod) for pod in each] for name, each in pods.items()}
+        bound = {
+            name: sum(bool(cluster.node_of(pod)) for pod in each) for name, each in pods.items()
+        }
+        return bound, told, cluster.core.care
+
+
+def of_name(name, *plugins):
+    return replace(default_profile(*plugins), scheduler_name=name)
+
+
+class Scores:
+    name = "Scores"
+
+    def score(self, pod, nodes):
+        raise RuntimeError("no luck")
+
+
+class Filters:
+    name = "Filters"
+
+    def filter(self, pod, nodes):
+        raise RuntimeError("no luck")
+
+
+def test_pods_are_placed_without_a_score_plugin_that_keeps_failing():
+    bound, _, care = run(simulated(of_name("one", Scores())))
+
+    assert bound == {"one": 5}
+    assert "Scores" not in {each.plugin.name for each in care.profile("one").score}
+
+
+def test_a_stopped_profile_says_why_and_others_go_on():
+    bound, told, care = run(simulated(of_name("one", Filters()), of_name("two")))
+
+    assert bound == {"one": 0, "two": 5}
+    assert list(care.stopped) == ["one"]
+    assert care.check() == care.stopped["one"]
+    assert {each[1] for each in told["one"]} == {"SchedulerError"}
+    assert {each[2] for each in told["one"]} == {care.stopped["one"]}
+
+
+def test_a_stall_is_broken_after_the_choice_as_well(timer):
+    """Whatever stands between the timer and a plugin must be a room in which it may ring."""
+    stalling = type(
+        "Moody",
+        (),
+        {
+            "name": "Moody",
+            "reserve": lambda *_: spin(),
+            "unreserve": lambda *_: spin(),
+            "permit": lambda *_: spin(),
+            "pre_bind": lambda *_: (spin() for _ in "x"),
+        },
+    )()
+    ear = Ear()
+    several = (stalling,)
+    profile = Profile("p", queue_sort=None, reserve=several, permit=several, pre_bind=several)
+    cache = ClusterCache()
+    cache.add_node(make_node("a"))
+    care = PluginSupervisor({"p": profile}, {"p": {"Moody"}}, ear, timer)
+    plugins = BindingPlugins(cache, Telemetry(Metrics()), care)
+    placement = BindingAttempt(None, profile, PODS[0], Bind(PODS[0], "a", 1, 1), 0.0, None)
+
+    with pytest.raises(PluginError, match="stalled: it gave no answer in Reserve"):
+        plugins.reserve(placement)
+    with pytest.raises(PluginError, match="stalled: it gave no answer in Permit"):
+        plugins.permit(placement, ())
+    with pytest.raises(PluginError, match="stalled: it gave no answer in PreBind"):
+        plugins.effects(stalling, placement)
+    plugins.unreserve(placement)
+    assert ear.heard.count(("stalled", "Moody", "Unreserve")) == 1
+
+
+def test_a_stall_in_a_condition_is_broken(timer):
+    wait = WaitUntil(lambda nodes: spin(), 5, "it")
+    plugin = type("Moody", (), {"name": "Moody", "pre_bind": lambda *_: [wait]})()
+    profile = Profile("p", queue_sort=None, pre_bind=(plugin,))
+    care = PluginSupervisor({"p": profile}, {"p": {"Moody"}}, Ear(), timer)
+    plugins = BindingPlugins(ClusterCache(), Telemetry(Metrics()), care)
+    placement = BindingAttempt(None, profile, PODS[0], Bind(PODS[0], "a", 1, 1), 0.0, None)
+
+    (effect,) = plugins.effects(plugin, placement)
+
+    with pytest.raises(PluginError, match="stalled: it gave no answer in PreBind"):
+        effect.condition(NODES)

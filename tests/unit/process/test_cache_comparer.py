@@ -1,0 +1,190 @@
+"""Drift: what the watch never told is found and healed; what is on its way is not drift."""
+
+import asyncio
+import contextlib
+import json
+
+import msgspec
+import pytest
+
+from scheduler.cache.cluster_cache import ClusterCache
+from scheduler.kube.reflector import SLICE_OBJECTS, Reflector
+from scheduler.kube.watched import WATCHED
+from scheduler.model.fact import Added, Deleted, Resource, Updated
+from scheduler.model.meta import ObjectMeta
+from scheduler.observe.metrics import Metrics
+from scheduler.process.cache_comparer import CacheComparer
+from scheduler.reporting.inbox import Inbox
+from scheduler.reporting.telemetry import Telemetry
+
+
+def a_node(name, version, **labels):
+    return {
+        "metadata": {"name": name, "uid": name, "resourceVersion": version, "labels": labels},
+        "status": {"allocatable": {"cpu": "4"}},
+    }
+
+
+class Site:
+    """A server's nodes, a reflector that is told some of it, and a loop that applies facts."""
+
+    def __init__(self):
+        self.there = {}
+        self.meanwhile = lambda: None
+        self.slept = 0
+        self.cache, self.inbox, self.metrics = ClusterCache(), Inbox(), Metrics()
+        self.watched = WATCHED[Resource.NODE]
+        self.reflector = Reflector(None, self.watched, self.inbox.put)
+        self.check = CacheComparer(
+            self,
+            {Resource.NODE: self.reflector},
+            self.cache,
+            self.inbox,
+            Telemetry(self.metrics),
+            sleep=self.sleep,
+        )
+
+    async def get(self, path, params=None):
+        del path, params
+        return json.dumps({"metadata": {}, "items": list(self.there.values())}).encode()
+
+    async def sleep(self, _seconds):
+        self.slept += 1
+        self.meanwhile()
+
+    def put(self, document, *, told=True):
+        self.there[document["metadata"]["name"]] = document
+        if told:
+            self.tell(document)
+
+    def tell(self, document):
+        found = self.reflector._decoder.item(json.dumps(document).encode())
+        self.reflector.correct(("", found.name), found)
+
+    def apply(self):
+        while (message := self.inbox.take()) is not None:
+            match message:
+                case Added(new=new) | Updated(new=new):
+                    self.cache.update_node(new)
+                case Deleted(old=old):
+                    self.cache.remove_node(old.name)
+                case _:
+                    message()
+
+    async def compare(self):
+        comparing = asyncio.create_task(self.check.compare())
+        while not comparing.done():
+            self.apply()
+            await asyncio.sleep(0)
+        self.apply()
+        return await comparing
+
+    def known(self):
+        return {node.name: dict(node.metadata.labels) for node in self.cache.nodes()}
+
+    def count(self, kind):
+        labels = {"resource": "Node", "kind": kind}
+        return self.metrics.registry.get_sample_value("py_scheduler_cache_drift_total", labels)
+
+
+@pytest.fixture
+def site():
+    site = Site()
+    for name in ("a", "b"):
+        site.put(a_node(name, "1"))
+    site.apply()
+    return site
+
+
+async def test_equal_is_equal_and_costs_one_look(site):
+    assert not await site.compare()
+    assert not site.slept
+    found = site.metrics.registry.get_sample_value(
+        "py_scheduler_cache_comparisons_total", {"result": "equal"}
+    )
+    assert found == 1
+
+
+async def test_what_the_watch_never_told_is_healed(site):
+    site.put(a_node("c", "5"), told=False)
+    site.put(a_node("a", "6", disk="fast"), told=False)
+    del site.there["b"]
+
+    assert await site.compare()
+    assert site.known() == {"a": {"disk": "fast"}, "c": {}}
+    assert [site.count(kind) for kind in ("missing", "redundant", "outdated")] == [1, 1, 1]
+    assert not await site.compare()
+
+
+async def test_what_is_on_its_way_is_no_drift(site):
+    new = a_node("a", "6", disk="fast")
+    site.put(new, told=False)
+    site.meanwhile = lambda: site.tell(new)
+
+    assert not await site.compare()
+    assert site.slept == 1
+    assert site.known()["a"] == {"disk": "fast"}
+
+
+async def test_what_goes_on_changing_is_no_drift(site):
+    site.put(a_node("a", "6", disk="fast"), told=False)
+    site.meanwhile = lambda: site.put(a_node("a", "7", disk="slow"), told=False)
+
+    assert not await site.compare()
+
+
+async def test_a_cache_that_lost_what_was_told_is_healed(site):
+    site.cache.remove_node("a")
+
+    assert await site.compare()
+    assert site.known().keys() == {"a", "b"}
+    assert site.count("missing") == 1
+
+
+async def test_it_runs_when_asked(site):
+    asked = asyncio.Event()
+    running = asyncio.create_task(site.check.run(0, asked))
+    asked.set()
+    while (
+        site.metrics.registry.get_sample_value(
+            "py_scheduler_cache_comparisons_total", {"result": "equal"}
+        )
+        is None
+    ):
+        site.apply()
+        await asyncio.sleep(0)
+    running.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await running
+
+
+async def test_a_node_under_the_name_of_another_is_healed(site):
+    stale = site.cache.node("a")
+    site.cache.remove_node("a")
+    site.cache.add_node(msgspec.structs.replace(stale, metadata=ObjectMeta(name="a", uid="old")))
+
+    assert await site.compare()
+    assert site.cache.node("a").metadata.uid == "a"
+    assert not await site.compare()
+
+
+async def test_the_loop_goes_on_while_a_large_cache_is_compared(site):
+    """What is told between two slices is no drift, whichever side shows it first."""
+    names = [f"n{number}" for number in range(3 * SLICE_OBJECTS)]
+    for name in names:
+        site.put(a_node(name, "1"))
+    site.apply()
+    comparing = asyncio.create_task(site.check.compare())
+    turns = 0
+    while not comparing.done():
+        turns += 1
+        if names and turns % 2:
+            name = names.pop()
+            del site.there[name]
+            site.reflector.correct(("", name), None)
+            site.put(a_node(f"new-{name}", "1"))
+        site.apply()
+        await asyncio.sleep(0)
+
+    assert not await comparing
+    assert turns > 6
