@@ -268,7 +268,7 @@ class _Simulation:
             decision = decide(Attempt(profile, pod, cache.view(), nominated))
             if isinstance(decision, Bind):
                 queued = self._life.harness.core.queue.find(pod.uid)
-                story = queued.tell() if queued else f"{pod.key} is in no queue"
+                story = str(queued) if queued else f"{pod.key} is in no queue"
                 raise AssertionError(  # noqa: TRY004 - no type is wrong
                     f"{pod.key} would go to {decision.node}, but: {story}"
                 )
