@@ -194,7 +194,7 @@ class SchedulingQueue:
         """
         if known := self._places.queued.get(pod.uid):
             # It came back by another way, and that is the newer story.
-            assert known.place is not None, known.tell()
+            assert known.place is not None, str(known)
             return known.place
         queued.note_failure(pod, rejected_by, pending, now)
         queued.order = next(self._arrivals)
@@ -425,7 +425,7 @@ class SchedulingQueue:
             self._to_backoff(queued, occasion)
         else:
             self._to_active(queued, occasion)
-        assert queued.place is not None, queued.tell()
+        assert queued.place is not None, str(queued)
         return queued.place
 
     def _to_active(self, queued: QueuedPod, occasion: MoveReason) -> None:

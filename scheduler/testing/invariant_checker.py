@@ -186,7 +186,7 @@ class InvariantChecker:
             elif self._is_waiting(pod):
                 assert placed or core.queue.place_of(uid), f"{pod.key} ({uid}) is lost"
         for queued in core.queue:
-            assert self._is_pending(queued.pod.uid), f"waits although gone: {queued.tell()}"
+            assert self._is_pending(queued.pod.uid), f"waits although gone: {queued}"
         for pod in core.evictions.preemptors:
             here = self._is_pending(pod.uid)
             assert here, f"room is made for {pod.key} although it is gone or bound"
