@@ -147,7 +147,9 @@ class Watcher:
     @property
     def refusals(self) -> int:
         """How many pods of ours were refused so far."""
-        return sum(bool(fate.rejected_at) and fate.scheduler == OURS for fate in self.fates.values())
+        return sum(
+            bool(fate.rejected_at) and fate.scheduler == OURS for fate in self.fates.values()
+        )
 
     async def run(self, api: AsyncApi) -> None:
         """Watch until cancelled."""
