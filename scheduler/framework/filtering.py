@@ -212,7 +212,7 @@ def _ask_world_by_world(
             for answer in _ask_about(plugin, pod, nodes.unchanged, observer)
         )
     for row in (alive & changed).nonzero()[0].tolist():
-        world = nodes.world_of(row)
+        world = nodes.cluster_of(row)
         there = world.row_of(nodes.names[row])
         mask = _one(row, len(nodes))
         for answer in _ask_about(plugin, pod, world, observer):

@@ -259,3 +259,12 @@ def test_finds_a_binding_without_the_uid(monkeypatch):
     monkeypatch.setattr(binding, "binding_body", forgets_uid)
 
     assert re.search("which nobody decided", _caught())
+
+
+def test_without_kills_the_process_lives_and_the_same_seed_decides_the_same():
+    once, again = (simulate(3, most_steps=STEPS, kills=False) for _ in range(2))
+
+    assert not once.violation, once.report()
+    assert not once.deaths
+    assert once.decisions == again.decisions
+    assert once.decisions != simulate(4, most_steps=STEPS, kills=False).decisions
