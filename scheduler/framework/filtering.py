@@ -248,7 +248,7 @@ def run_filters(
         if plugin.name in skipped:
             continue
         if is_what_if and not judges_worlds(plugin):
-            answers = _ask_world_by_world(plugin, pod, nodes, judged.feasible, observer)
+            answers = _ask_row_by_row(plugin, pod, nodes, judged.feasible, observer)
         else:
             answers = call_plugin(
                 "Filter", plugin.name, observer, _filter_answers, plugin, pod, nodes
@@ -294,10 +294,10 @@ def _filter_answers(plugin: FilterPlugin, pod: Pod, nodes: NodeTable) -> list[Re
     return answers
 
 
-def _ask_world_by_world(
+def _ask_row_by_row(
     plugin: FilterPlugin, pod: Pod, nodes: NodeTable, feasible: NodeMask, observer: Observer
 ) -> list[Rejection | Failure]:
-    """Ask a filter that reads more than its row about each world of a what-if table by itself.
+    """Ask a filter that reads more than its row about each row of a what-if table by itself.
 
     It would otherwise see a cluster in which every row's change has happened at once.
     """
@@ -309,16 +309,16 @@ def _ask_world_by_world(
             for answer in _ask_about(plugin, pod, nodes.unchanged, observer)
         )
     for row in (feasible & changed).nonzero()[0].tolist():
-        world = nodes.world_of(row)
-        there = world.row_of(nodes.names[row])
+        cluster = nodes.cluster_of(row)
+        there = cluster.row_of(nodes.names[row])
         mask = _one(row, len(nodes))
-        for answer in _ask_about(plugin, pod, world, observer):
+        for answer in _ask_about(plugin, pod, cluster, observer):
             if not answer.nodes[there]:
                 continue
             if isinstance(answer, Failure):
                 answers.append(Failure(mask, answer.text))
             else:
-                resolvable = np.broadcast_to(answer.resolvable, len(world))[there]
+                resolvable = np.broadcast_to(answer.resolvable, len(cluster))[there]
                 answers.append(Rejection(mask, answer.reason, bool(resolvable)))
     return answers
 

@@ -34,7 +34,7 @@ from scheduler.model.fact import (
 from scheduler.model.node import Node
 from scheduler.model.objects import CustomObject
 from scheduler.model.pod import Pod
-from scheduler.model.trust import is_refused
+from scheduler.model.trust import is_rejected_by_kubelet
 from scheduler.preemption.evictions import Evictions
 from scheduler.preemption.other_schedulers import OtherSchedulers
 from scheduler.queue.scheduling_queue import PODS_AT_ONCE, SchedulingQueue
@@ -209,7 +209,7 @@ class FactHandlers:
             self._other_schedulers.had_refused(fact.new, now)
 
     def _is_refusal(self, item: KubeObject) -> bool:
-        return isinstance(item, Pod) and self._is_ours(item) and is_refused(item)
+        return isinstance(item, Pod) and self._is_ours(item) and is_rejected_by_kubelet(item)
 
     # Pods.
 
