@@ -74,12 +74,10 @@ class QueueStates:
     def move(self, queued: QueuedPod, to: QueueState | None, occasion: MoveReason) -> None:
         """Carry out one row of the transition table."""
         uid, came = queued.pod.uid, queued.place
-        assert to in TRANSITIONS.get((came, occasion.cause), ()), (
-            f"{occasion.cause} must not lead to {to}: {queued.tell()}"
-        )
+        TRANSITIONS.move(came, occasion.cause, to, queued)
         if came is not None:
             found = self._stores[came].remove(uid)
-            assert found, f"not where it was: {queued.tell()}"
+            assert found, f"not where it was: {queued}"
         queued.move(to, occasion)
         if to is None or to is QueueState.IN_FLIGHT:
             self.queued.pop(uid, None)
@@ -91,7 +89,7 @@ class QueueStates:
 
     def put_in_order(self, queued: QueuedPod) -> None:
         """Note that *queued*, which stays where it is, may go earlier or later than before."""
-        assert queued.place is not None, queued.tell()
+        assert queued.place is not None, str(queued)
         self._stores[queued.place].add(queued)
 
     def reorder(self, sort_key: SortKey) -> None:
@@ -104,13 +102,13 @@ class QueueStates:
         """Raise AssertionError, with the pod's story, where a pod is not as its place says."""
         for place, store in self._stores.items():
             for queued in store:
-                assert queued.place is place, f"found {place}: {queued.tell()}"
-                assert bool(queued.gated_by) == (place is QueueState.GATED), queued.tell()
+                assert queued.place is place, f"found {place}: {queued}"
+                assert bool(queued.gated_by) == (place is QueueState.GATED), str(queued)
                 home = place is QueueState.IN_FLIGHT or self.queued.get(queued.pod.uid) is queued
-                assert home, f"unknown to the queue: {queued.tell()}"
+                assert home, f"unknown to the queue: {queued}"
         for uid, queued in self.queued.items():
             homes = [place for place, store in self._stores.items() if uid in store]
-            assert homes == [queued.place], f"in {homes}: {queued.tell()}"
+            assert homes == [queued.place], f"in {homes}: {queued}"
         assert self.in_flight or not self.in_flight.logged, "changes are kept for nobody"
 
     def _tell(self, came: QueueState | None, to: QueueState, label: str) -> None:

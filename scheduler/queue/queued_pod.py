@@ -88,8 +88,8 @@ class QueuedPod:
         if len(self.story) > STORY_LENGTH:
             del self.story[0]
 
-    def tell(self) -> str:
-        """Tell the pod's latest moves, one a line, for whoever looks into a failed assertion."""
+    def __str__(self) -> str:
+        """Return the pod's latest moves, one a line, for whoever looks into a failed assertion."""
         lines = [f"pod {self.pod.key} ({self.pod.uid}), attempt {self.attempts}, {self.place}:"]
         lines += (
             f"  at {occasion.now:.3f}s {occasion.cause} {occasion.label} -> {place or 'gone'}"

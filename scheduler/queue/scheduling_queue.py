@@ -81,8 +81,8 @@ class SchedulingQueue:
         settings: QueueSettings,
         observer: QueueObserver = SILENT,
     ) -> None:
-        self.nominator = Nominator()
-        self.others = ForeignNominations(self.nominator, settings.foreign_nomination_seconds)
+        self._nominator = Nominator()
+        self._foreign = ForeignNominations(self._nominator, settings.foreign_nomination_seconds)
         self._settings = settings
         self._observer = observer
         self._hints, self._gates = Hints(rules, observer), Gates(rules, observer)
@@ -194,7 +194,7 @@ class SchedulingQueue:
         """
         if known := self._places.queued.get(pod.uid):
             # It came back by another way, and that is the newer story.
-            assert known.place is not None, known.tell()
+            assert known.place is not None, str(known)
             return known.place
         queued.note_failure(pod, rejected_by, pending, now)
         queued.order = next(self._arrivals)
@@ -242,14 +242,6 @@ class SchedulingQueue:
                 self._reconsider(queued, change, occasion)
         return bool(self._unshown)
 
-    def note_given_up(self, nominee: Pod, now: float, *, but: PodUid | None = None) -> None:
-        """Requeue who could use the room that was kept for *nominee*: nobody more important."""
-        self.note(
-            Change(ASSIGNED_POD_DELETE, nominee, None),
-            now,
-            only=lambda pod: pod.priority <= nominee.priority and pod.uid != but,
-        )
-
     def nominate(self, pod: Pod, order: NominationOrder, now: float) -> None:
         """Nominate a pod that was just decided about, as *order* says.
 
@@ -258,17 +250,28 @@ class SchedulingQueue:
         never in its own way.
         """
         if isinstance(order, Keep):
-            self.nominator.refresh(pod)
-        elif given_up := self.nominator.add(pod, order):
-            self.note_given_up(given_up, now, but=pod.uid)
+            self._nominator.refresh(pod)
+        else:
+            self._note_freed(self._nominator.add(pod, order), now, but=pod.uid)
 
     def withdraw(self, pod: Pod, now: float, *, placed_on: str = "") -> None:
         """End the nomination of a pod, and requeue who was refused for its sake.
 
         Nobody is where the pod takes up that room: it is *placed_on* the node.
         """
-        if given_up := self.nominator.delete(pod.uid, placed_on=placed_on):
-            self.note_given_up(given_up, now)
+        self._note_freed(self._nominator.delete(pod.uid, placed_on=placed_on), now)
+
+    def follow_foreign(self, pod: Pod, now: float) -> None:
+        """Follow the nomination of another scheduler's pod that is not bound."""
+        self._note_freed(self._foreign.follow(pod, now), now)
+
+    def forget_foreign(self, pod: Pod, now: float) -> None:
+        """Forget the nomination of another scheduler's pod that is bound or gone."""
+        self._note_freed(self._foreign.forget(pod), now)
+
+    def take_over(self, pod: Pod) -> None:
+        """Forget what another scheduler nominated: *pod* is ours now, and `add` nominates it."""
+        self._foreign.forget(pod)
 
     def activate(self, uids: Iterable[PodUid], now: float) -> None:
         """Make pods ready, their backoff cut short; gates still count."""
@@ -280,7 +283,14 @@ class SchedulingQueue:
                 self._to_active(queued, occasion)
 
     def flush(self, now: float) -> None:
-        """Make ready what has waited long enough; of many a part, and ``next_flush`` is now."""
+        """End what has lasted long enough: backoffs, waits for a change, foreign nominations.
+
+        Of many pods only a part moves, and ``next_flush`` is now.
+        """
+        if self.catch_up():
+            return
+        for nominee in self._foreign.expire(now):
+            self._note_freed(nominee, now)
         occasion = MoveReason(Cause.BACKED_OFF, BACKOFF_COMPLETE, now)
         for _ in range(PODS_AT_ONCE):
             queued = self._places.backoff.first_completed(now)
@@ -292,7 +302,7 @@ class SchedulingQueue:
 
     def next_flush(self, now: float) -> float | None:
         """Return when ``flush`` is due at the latest; None where only a change can help."""
-        dues = [self._places.backoff.next_completion()]
+        dues = [self._places.backoff.next_completion(), self._foreign.next_expiry()]
         if self._places.unschedulable:
             dues.append(now if self._next_timeout_check is None else self._next_timeout_check)
         return min((due for due in dues if due is not None), default=None)
@@ -323,7 +333,27 @@ class SchedulingQueue:
         self._reloaded = deque(self._places.queued.values())
         self.catch_up()
 
-    # Looking.
+    # Queries.
+
+    @property
+    def foreign_nominations(self) -> int:
+        """How many pods of other schedulers count on the nodes they are nominated to."""
+        return len(self._foreign)
+
+    def nominated_node(self, uid: PodUid) -> str:
+        """Return the node that a pod is nominated to; empty where it is not."""
+        return self._nominator.node_of(uid)
+
+    def nominated_pods(self) -> dict[str, tuple[Pod, ...]]:
+        """Return all nominated pods by node, those of other schedulers among them."""
+        return self._nominator.by_node()
+
+    def own_nominees(self, node: str) -> list[Pod]:
+        """Return the pods of this queue that are nominated to *node*, the earliest first.
+
+        Only these are ours to withdraw: another scheduler's nomination is in its pod's status.
+        """
+        return [pod for pod in self._nominator.for_node(node) if self.find(pod.uid) is not None]
 
     def find(self, uid: PodUid) -> QueuedPod | None:
         """Return what is known of a pod that waits or is in flight."""
@@ -350,7 +380,7 @@ class SchedulingQueue:
     def check_invariants(self) -> None:
         """Raise AssertionError, with the pod's story, where something is not as it must be."""
         self._places.check_invariants()
-        self.nominator.check_invariants()
+        self._nominator.check_invariants()
 
     # Who goes where.
 
@@ -375,8 +405,19 @@ class SchedulingQueue:
                 break
 
     def _follow_nomination(self, old: Pod, new: Pod, now: float) -> None:
-        if given_up := self.nominator.update(old, new):
-            self.note_given_up(given_up, now)
+        self._note_freed(self._nominator.update(old, new), now)
+
+    def _note_freed(self, nominee: Pod | None, now: float, *, but: PodUid | None = None) -> None:
+        """Requeue pods that could use the capacity that was kept for *nominee*, if it is given up.
+
+        That counted for pods of no higher priority.
+        """
+        if nominee is not None:
+            self.note(
+                Change(ASSIGNED_POD_DELETE, nominee, None),
+                now,
+                only=lambda pod: pod.priority <= nominee.priority and pod.uid != but,
+            )
 
     def _candidates(self, change: Change) -> list[QueuedPod]:
         if change.event.wildcard:
@@ -425,7 +466,7 @@ class SchedulingQueue:
             self._to_backoff(queued, occasion)
         else:
             self._to_active(queued, occasion)
-        assert queued.place is not None, queued.tell()
+        assert queued.place is not None, str(queued)
         return queued.place
 
     def _to_active(self, queued: QueuedPod, occasion: MoveReason) -> None:
@@ -436,7 +477,7 @@ class SchedulingQueue:
         if queued.initial_attempt is None:
             queued.initial_attempt = occasion.now
             if queued.pod.nominated_node:
-                self.nominator.add(queued.pod)
+                self._nominator.add(queued.pod)
         self._places.move(queued, QueueState.ACTIVE, occasion)
 
     def _to_backoff(self, queued: QueuedPod, occasion: MoveReason) -> None:

@@ -188,7 +188,7 @@ class Harness:
         self.core.queue.check_invariants()
         for queued in self.core.queue:
             assumed = self.core.cache.is_assumed(queued.pod.uid)
-            assert not assumed, f"waits although it is assumed: {queued.tell()}"
+            assert not assumed, f"waits although it is assumed: {queued}"
 
 
 def default_profile(*plugins: Any) -> Profile:

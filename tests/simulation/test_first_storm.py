@@ -164,7 +164,7 @@ def judge(storm, cluster):
             assert core.queue.place_of(uid) is None, f"{uid} waits although it is bound"
         elif not terminating:
             assert uid in known, f"{uid} was lost"
-            assert not _fits_somewhere(storm, pod), core.queue.find(uid).tell()
+            assert not _fits_somewhere(storm, pod), str(core.queue.find(uid))
     assert core.binding.in_flight == 0
     assert list(core.cache.assumed()) == []
     assert core.queue.in_flight_counts()["PodPopped"] == 0

@@ -210,7 +210,7 @@ async def test_who_is_held_without_a_profile_and_then_turned_away_waits_outside(
         await say(cluster, doorman, Reject("not today"), seconds=20)
         assert cluster.place_of(pod) == ""
         assert not cluster.core.cache.is_assumed(pod.uid)
-        assert len(cluster.core.queue.nominator) == 0
+        assert not cluster.core.queue.nominated_pods()
 
         applied = await apply(cluster, profile(generation=2))
         assert applied.taken == 1

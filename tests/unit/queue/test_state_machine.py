@@ -288,7 +288,7 @@ class QueueConversation(RuleBasedStateMachine):
 
     @invariant()
     def nominated_pods_are_alive_and_new(self):
-        for pods in self.queue.nominator.by_node().values():
+        for pods in self.queue.nominated_pods().values():
             for pod in pods:
                 assert pod is self.alive[pod.uid]
 
