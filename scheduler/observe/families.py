@@ -84,16 +84,14 @@ ALGORITHM_DURATION: Final = _histogram(
 )
 EVENT_HANDLING_DURATION: Final = _histogram(
     "scheduler_event_handling_duration_seconds",
-    "Duration of applying a change of the cluster to cache and queue.",
+    "Duration of applying a change of the cluster.",
     _QUICK,
     "event",
 )
 PREEMPTION_VICTIMS: Final = _histogram(
-    "scheduler_preemption_victims", "Pods evicted by one preemption.", exponential(1, 2, 7)
+    "scheduler_preemption_victims", "Victims of one preemption.", exponential(1, 2, 7)
 )
-PREEMPTION_ATTEMPTS: Final = _counter(
-    "scheduler_preemption_attempts_total", "Attempts to place a pod by preemption."
-)
+PREEMPTION_ATTEMPTS: Final = _counter("scheduler_preemption_attempts_total", "Attempts to preempt.")
 PREEMPTION_DURATION: Final = _histogram(
     "scheduler_preemption_goroutines_duration_seconds",
     "Duration of carrying out a preemption.",
@@ -114,12 +112,12 @@ SLI_DURATION: Final = _histogram(
 )
 POD_ATTEMPTS: Final = _histogram(
     "scheduler_pod_scheduling_attempts",
-    "Attempts it took to bind a pod.",
+    "Attempts that it took to bind a pod.",
     exponential(1, 2, 5),
 )
 AFTER_FLUSH: Final = _counter(
     "scheduler_pod_scheduled_after_flush_total",
-    "Pods bound after they had waited for the longest time allowed.",
+    "Pods bound after the periodic flush of unschedulable pods had made them ready.",
 )
 EXTENSION_POINT_DURATION: Final = _histogram(
     "scheduler_framework_extension_point_duration_seconds",
@@ -139,24 +137,24 @@ PLUGIN_DURATION: Final = _histogram(
 )
 HINT_DURATION: Final = _histogram(
     "scheduler_queueing_hint_execution_duration_seconds",
-    "Duration of a queueing hint: whether an event can make a pod schedulable.",
+    "Duration of a queueing hint.",
     _TINY,
     "plugin",
     "event",
     "hint",
 )
 INCOMING_PODS: Final = _counter(
-    "scheduler_queue_incoming_pods_total", "Pods put into a queue.", "queue", "event"
+    "scheduler_queue_incoming_pods_total", "Pods added to a queue.", "queue", "event"
 )
 PERMIT_WAIT_DURATION: Final = _histogram(
     "scheduler_permit_wait_duration_seconds",
-    "Time for which a pod waited at Permit.",
+    "Time that a pod waited for Permit plugins.",
     _SLOW,
     "result",
 )
 PLUGIN_EVALUATIONS: Final = _counter(
     "scheduler_plugin_evaluation_total",
-    "Evaluations of plugins; at Filter and Score each node counts as one.",
+    "Plugin calls; a call about all nodes counts once for each node.",
     "plugin",
     "extension_point",
     "profile",
@@ -164,13 +162,13 @@ PLUGIN_EVALUATIONS: Final = _counter(
 
 PENDING_PODS: Final = _gauge("scheduler_pending_pods", "Pods in each queue.", "queue")
 INFLIGHT_EVENTS: Final = _gauge(
-    "scheduler_inflight_events", "Events kept for the pods being decided.", "event"
+    "scheduler_inflight_events", "Events kept for pods in flight.", "event"
 )
-GOROUTINES: Final = _gauge("scheduler_goroutines", "Tasks under way.", "operation")
+GOROUTINES: Final = _gauge("scheduler_goroutines", "Running tasks.", "operation")
 CACHE_SIZE: Final = _gauge("scheduler_cache_size", "Nodes and pods in the cache.", "type")
 UNSCHEDULABLE_PODS: Final = _gauge(
     "scheduler_unschedulable_pods",
-    "Waiting pods, by the plugins that rejected them.",
+    "Pods in the queue, by the plugins that rejected them.",
     "plugin",
     "profile",
 )
@@ -184,7 +182,7 @@ REQUEST_DURATION: Final = _requests(
 )
 RATE_LIMITER_DURATION: Final = _requests(
     "rest_client_rate_limiter_duration_seconds",
-    "Time that a request waited for the rate limit.",
+    "Time that a request waited for the client's rate limit.",
     _REQUEST,
 )
 REQUEST_SIZE: Final = _requests(
@@ -193,48 +191,46 @@ REQUEST_SIZE: Final = _requests(
 RESPONSE_SIZE: Final = _requests(
     "rest_client_response_size_bytes", "Size of a response's body.", _SIZE
 )
-TASKS: Final = _gauge(
-    "go_goroutines", "Tasks of the event loop: what goroutines are to kube-scheduler."
-)
+TASKS: Final = _gauge("go_goroutines", "Tasks of the event loop, the counterpart of goroutines.")
 
 BIND_CONFLICTS: Final = _counter(
     "py_scheduler_bind_conflicts_total",
-    "Bindings that the API server refused, since the pod was bound or deleted already.",
+    "Bindings that the API server rejected because another client had decided about the pod first.",
 )
 LOST_ANSWERS: Final = _counter(
     "py_scheduler_lost_answers_total",
-    "Requests without a response: they may have taken effect.",
+    "Requests without an answer: it is unknown whether they took effect.",
     "request",
     known=(("binding",),),
 )
 KUBELET_REJECTIONS: Final = _counter(
-    "py_scheduler_kubelet_rejections_total", "Pods that a kubelet refused after binding.", "reason"
+    "py_scheduler_kubelet_rejections_total",
+    "Pods that a kubelet rejected after binding; only the leader counts them.",
+    "reason",
 )
 PREEMPTIONS_UNDONE: Final = _counter(
     "py_scheduler_preemptions_undone_total",
     "Preemptions whose freed capacity was taken by pods of other schedulers.",
 )
 DISTRUST: Final = _gauge(
-    "py_scheduler_distrust", "Pairs of an owner and a node that its pods keep away from."
+    "py_scheduler_distrust", "Pairs of an owner and a node that NodeTrust keeps its pods off."
 )
 FOREIGN_NOMINATIONS: Final = _gauge(
     "py_scheduler_foreign_nominations",
-    "Pods of other schedulers that are counted on the node they are nominated to.",
+    "Pods of other schedulers that count on their nominated node.",
 )
 WATCH_RESTARTS: Final = _counter(
     "py_scheduler_watch_restarts_total",
-    "Watches that ended and were restarted.",
+    "Watches restarted.",
     "resource",
     "reason",
 )
 WATCH_SILENCE: Final = _gauge(
     "py_scheduler_watch_silence_seconds",
-    "Time since the last event or bookmark of a watch; a bookmark is due every minute.",
+    "Time since a watch last delivered anything; a bookmark is due every minute.",
     "resource",
 )
-INBOX_FACTS: Final = _gauge(
-    "py_scheduler_inbox_facts", "Facts that were received and not yet applied: the loop's lag."
-)
+INBOX_FACTS: Final = _gauge("py_scheduler_inbox_facts", "Facts received and not yet applied.")
 PENDING_AGE: Final = _gauge(
     "py_scheduler_pending_pod_age_seconds",
     "Time for which the oldest pending pod has been ready to be scheduled; 0 without one.",
@@ -247,24 +243,24 @@ CACHE_COMPARISONS: Final = _counter(
 )
 CACHE_DRIFT: Final = _counter(
     "py_scheduler_cache_drift_total",
-    "Objects that were wrong in the cache, and were corrected.",
+    "Objects that were wrong in the cache and were corrected.",
     "resource",
     "kind",
     known=tuple(product(("Node", "Pod"), ("missing", "redundant", "outdated"))),
 )
 CONFIGURATIONS: Final = _counter(
     "py_scheduler_configuration_reloads_total",
-    "Changed configurations, by what became of them.",
+    "Changed configurations, by result.",
     "source",
     "result",
 )
 CONFIGURATION_GOOD: Final = _gauge(
     "py_scheduler_configuration_last_reload_successful",
-    "1 if the newest configuration is in force; 0 if it was refused.",
+    "1 if the newest configuration is in force; 0 if it was refused or cannot be followed.",
 )
 CONFIGURATION_TIMESTAMP: Final = _gauge(
     "py_scheduler_configuration_last_reload_success_timestamp_seconds",
-    "When the configuration in force was put into force, in Unix seconds.",
+    "When the current configuration came into force, in Unix seconds.",
 )
 CONFIGURATION_INFO: Final = _gauge(
     "py_scheduler_configuration_info",
@@ -273,7 +269,7 @@ CONFIGURATION_INFO: Final = _gauge(
 )
 LOOP_STALL: Final = _histogram(
     "py_scheduler_loop_stall_seconds",
-    "Time by which the event loop was late for a task that was due.",
+    "Time for which one step blocked the event loop.",
     exponential(0.005, 2, 12),
 )
 EVENTS_DROPPED: Final = _counter(
@@ -281,10 +277,10 @@ EVENTS_DROPPED: Final = _counter(
 )
 PLUGIN_FAILURES: Final = _counter(
     "py_scheduler_plugin_failures_total",
-    "Times a plugin raised, stalled or answered in the wrong shape.",
+    "Times a plugin raised, timed out or returned an invalid value.",
     "plugin",
     "extension_point",
 )
-BUILD: Final = _gauge("py_scheduler_build_info", "1; the label is the version.", "version")
+BUILD: Final = _gauge("py_scheduler_build_info", "1; the labels identify the build.", "version")
 
 FAMILIES: Final = tuple(value for value in list(globals().values()) if isinstance(value, Family))

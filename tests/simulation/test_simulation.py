@@ -144,10 +144,10 @@ def test_finds_a_nomination_that_outlives_its_pod(monkeypatch):
     delete = SchedulingQueue.delete
 
     def keeps_nomination(self, pod, now):
-        node = self.nominator.node_of(pod.uid)
+        node = self.nominated_node(pod.uid)
         delete(self, pod, now)
         if node:
-            self.nominator.add(pod, SetTo(node))
+            self.nominate(pod, SetTo(node), now)
 
     monkeypatch.setattr(SchedulingQueue, "delete", keeps_nomination)
 
@@ -176,10 +176,10 @@ def test_finds_a_nomination_that_is_kept_by_a_pod_on_its_way_to_a_node(monkeypat
     begin = BindingCycle.begin
 
     def keeps_nomination(self, queued, profile, decision, started):
-        node = self._queue.nominator.node_of(decision.pod.uid)
+        node = self._queue.nominated_node(decision.pod.uid)
         begin(self, queued, profile, decision, started)
         if node:
-            self._queue.nominator.add(decision.pod, SetTo(node))
+            self._queue.nominate(decision.pod, SetTo(node), self._clock())
 
     monkeypatch.setattr(BindingCycle, "begin", keeps_nomination)
 
