@@ -277,7 +277,7 @@ class Evictions:
             return
         preemption.state = State.LEAVING
         self._wake_if_clear(preemption)
-        if self._queue.place_of(pod.uid) is QueueState.GATED:
+        if self._queue.state_of(pod.uid) is QueueState.GATED:
             # It was kept out when something changed that may be of use to it, here or elsewhere.
             self._queue.activate((pod.uid,), self._clock())
 

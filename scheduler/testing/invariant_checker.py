@@ -181,10 +181,10 @@ class InvariantChecker:
             if pod.node_name:
                 assert placed is not None, f"{pod.key} is bound and not counted"
                 assert placed.node_name == pod.node_name, f"{pod.key} is counted elsewhere"
-                place = core.queue.place_of(uid)
-                assert place in _DECIDED, f"{pod.key} waits although it is bound"
+                state = core.queue.state_of(uid)
+                assert state in _DECIDED, f"{pod.key} waits although it is bound"
             elif self._is_waiting(pod):
-                assert placed or core.queue.place_of(uid), f"{pod.key} ({uid}) is lost"
+                assert placed or core.queue.state_of(uid), f"{pod.key} ({uid}) is lost"
         for queued in core.queue:
             assert self._is_pending(queued.pod.uid), f"waits although gone: {queued}"
         for pod in core.evictions.preemptors:

@@ -64,7 +64,7 @@ async def test_the_pod_waits_outside_until_its_victims_are_told():
 
         assert deleted(cluster) == ["one", "two"]
         queued = cluster.core.queue.find(pod.uid)
-        assert cluster.place_of(pod) == "gated"
+        assert cluster.state_of(pod) == "gated"
         assert (queued.gated_by, queued.gate_reason) == ("DefaultPreemption", WAITING)
         assert cluster.core.evictions.state_of(pod.uid) is State.LAST
 
@@ -220,7 +220,7 @@ async def test_who_waits_at_the_gate_is_let_in_when_the_node_vanishes():
         cluster.api.remove(pod_path(spare))
         await cluster.settle(0.1)
         assert cluster.core.queue.nominated_node(mid.uid) == ""
-        assert cluster.core.queue.place_of(mid.uid) is QueueState.GATED
+        assert cluster.core.queue.state_of(mid.uid) is QueueState.GATED
 
         cluster.api.remove("/api/v1/nodes/a")
         await cluster.settle(0.1)

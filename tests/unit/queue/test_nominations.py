@@ -29,7 +29,7 @@ def test_our_nomination_survives_an_update_that_makes_the_pod_ready():
 
     queue.update(old, new := make_pod("a", status={"phase": "Pending"}), 5.0)
 
-    assert queue.place_of(new.uid) is QueueState.ACTIVE
+    assert queue.state_of(new.uid) is QueueState.ACTIVE
     assert queue.nominated_pods()["n1"] == (new,)
 
 
@@ -63,7 +63,7 @@ def test_a_nomination_that_others_clear_in_flight_ends_once_it_was_written(writt
     queue.update(old, make_pod("a", labels="a=b"), 5.0)
 
     assert queue.nominated_node(old.uid) == expected
-    assert queue.place_of(waits.uid) is (QueueState.ACTIVE if written else QueueState.UNSCHEDULABLE)
+    assert queue.state_of(waits.uid) is (QueueState.ACTIVE if written else QueueState.UNSCHEDULABLE)
 
 
 def test_a_deleted_pod_is_not_nominated():
