@@ -1,6 +1,6 @@
-"""Many simulated runs, side by side: ``make simulation``.
+"""Many simulated runs in parallel: ``make simulation``.
 
-Every run is drawn from its seed alone; one that fails says how to see it again.
+Every run is drawn from its seed alone; a run that fails prints the command that repeats it.
 """
 
 import argparse
@@ -14,7 +14,7 @@ from typing import Final
 
 import structlog
 
-from scheduler.testing.simulation import MOST_STEPS, Outcome, simulate
+from tests.simulation.simulation import MOST_STEPS, Outcome, simulate
 
 _RUNS: Final = 10_000
 _TOLD: Final = 10
@@ -57,12 +57,12 @@ def _count(outcomes: Iterable[Outcome]) -> int:
     """Print what went wrong and the totals; return the exit code."""
     runs = steps = violations = 0
     faults: Counter[str] = Counter()
-    deaths: set[str] = set()
+    killed_at: set[str] = set()
     for outcome in outcomes:
         runs += 1
         steps += outcome.steps
         faults.update(outcome.kinds)
-        deaths.update(outcome.deaths)
+        killed_at.update(outcome.killed_at)
         if outcome.violation:
             violations += 1
             if violations <= _TOLD:
@@ -70,7 +70,7 @@ def _count(outcomes: Iterable[Outcome]) -> int:
         if not runs % _PROGRESS:
             print(f"... {runs} runs, {violations} violations", flush=True)
     kinds = ", ".join(f"{count} {kind}" for kind, count in faults.most_common())
-    print(f"faults: {kinds}; killed at {len(deaths)} places")
+    print(f"faults: {kinds}; killed at {len(killed_at)} places")
     total = faults.total()
     print(f"simulation: {runs} runs, {steps} steps, {total} faults, {violations} violations")
     return 1 if violations else 0
