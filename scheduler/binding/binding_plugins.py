@@ -17,7 +17,7 @@ from scheduler.cache.cluster_cache import ClusterCache
 from scheduler.errors import PluginError
 from scheduler.framework import answers
 from scheduler.framework.effects import Condition, Effect, Patch, WaitUntil
-from scheduler.framework.filtering import ask_filters, ask_pre_filters
+from scheduler.framework.filtering import run_filters, run_pre_filters
 from scheduler.framework.invoke import Steps, call_plugin
 from scheduler.framework.observer import Observer
 from scheduler.framework.plugin import PermitPlugin, PreBindPlugin, Reserved, ReservePlugin
@@ -219,10 +219,11 @@ class BindingPlugins:
         before = alone.each(removing={0: (placement.pod,)})
         profile, pod = placement.profile, placement.decision.pod
         watch = self._watch(placement)
-        narrowed = ask_pre_filters(profile.pre_filter, pod, before, watch)
-        if narrowed.refused is not None:
-            return AttemptFailure.error(f"node {placement.node}: {narrowed.refused.reason}")
-        found = ask_filters(profile.filter, narrowed.skipped, pod, before, watch)
+        pre_filtered = run_pre_filters(profile.pre_filter, pod, before, watch)
+        if pre_filtered.refused is not None:
+            return AttemptFailure.error(f"node {placement.node}: {pre_filtered.refused.reason}")
+        found = run_filters(profile.filter, pre_filtered.skipped, pod, before, {}, watch)
+        found.raise_failure()
         if found.feasible[0]:
             return None
         reasons = ", ".join(verdict.reason for verdict in found.verdicts)

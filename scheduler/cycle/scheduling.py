@@ -39,11 +39,11 @@ from scheduler.framework.extender_protocol import (
 )
 from scheduler.framework.filtering import (
     PreFilterResult,
-    ask_pre_filters,
     diagnose,
     filter_nodes,
-    judge_nodes,
     narrow,
+    run_filters,
+    run_pre_filters,
 )
 from scheduler.framework.invoke import call_plugin
 from scheduler.framework.observer import SILENT, Observer
@@ -65,7 +65,7 @@ class Pause:
     """A pause: the event loop may read and write, but facts wait until the cycle is over."""
 
 
-BREATHE: Final = Pause()
+PAUSE: Final = Pause()
 
 Answers = tuple[Answer, ...] | None
 Cycle = Generator[Pause | Questions, Answers, Decision]
@@ -93,45 +93,34 @@ class Attempt:
 
 def schedule(attempt: Attempt) -> Cycle:
     """Decide what to do with the attempt's pod."""
-    if not len(attempt.nodes):
-        return Retry(attempt.pod, NO_NODES, unschedulable=True)
+    profile, pod, nodes, observer = attempt.profile, attempt.pod, attempt.nodes, attempt.observer
+    if not len(nodes):
+        return Retry(pod, NO_NODES, unschedulable=True)
     try:
-        return (yield from _schedule(attempt))
+        for _ in nodes.prepare(pod):
+            yield PAUSE
+        with observer.extension_point("PreFilter") as ends:
+            pre_filtered = run_pre_filters(profile.pre_filter, pod, nodes, observer)
+            if pre_filtered.refused is not None:
+                resolvable = pre_filtered.refused.resolvable
+                ends("Unschedulable" if resolvable else "UnschedulableAndUnresolvable")
+        if pre_filtered.refused is not None:
+            return (yield from _post_filter(attempt, pre_filtered, None))
+        if pod.nominated_node and (yield from _fits_nominated_node(attempt, pre_filtered)):
+            name = pod.nominated_node
+            return Bind(pod, name, evaluated=1, feasible=1, ties=(name,))
+        nominated = nominated_rows(attempt, nodes) if attempt.nominated else {}
+        filtered = filter_nodes(profile, pre_filtered, pod, nodes, nominated, observer)
+        yield PAUSE
+        if attempt.extenders:
+            filtered = yield from _filter_by_extenders(attempt, filtered, nodes)
+        if not filtered.feasible.any():
+            return (yield from _post_filter(attempt, pre_filtered, filtered))
+        return (yield from _choose(attempt, filtered.feasible.nonzero()[0]))
     except PluginError as error:
-        return Retry(attempt.pod, str(error), plugin=error.plugin)
+        return Retry(pod, str(error), plugin=error.plugin)
     except ExtenderError as error:
-        return Retry(attempt.pod, str(error), plugin=EXTENDER)
-
-
-def _schedule(attempt: Attempt) -> Cycle:
-    for _ in attempt.nodes.prepare(attempt.pod):
-        yield BREATHE
-    narrowed = _narrow(attempt)
-    if narrowed.refused is not None:
-        return (yield from _make_room(attempt, narrowed, None))
-    row = yield from _nominee(attempt, narrowed)
-    if row is not None:
-        return _bind_to(attempt, row)
-    nominated = nominated_rows(attempt, attempt.nodes)
-    filtered = filter_nodes(
-        attempt.profile, narrowed, attempt.pod, attempt.nodes, nominated, attempt.observer
-    )
-    yield BREATHE
-    filtered = yield from _extend(attempt, filtered, attempt.nodes)
-    if not filtered.feasible.any():
-        return (yield from _make_room(attempt, narrowed, filtered))
-    return (yield from _choose(attempt, filtered))
-
-
-def _narrow(attempt: Attempt) -> PreFilterResult:
-    with attempt.observer.extension_point("PreFilter") as ends:
-        narrowed = ask_pre_filters(
-            attempt.profile.pre_filter, attempt.pod, attempt.nodes, attempt.observer
-        )
-        if narrowed.refused is not None:
-            resolvable = narrowed.refused.resolvable
-            ends("Unschedulable" if resolvable else "UnschedulableAndUnresolvable")
-        return narrowed
+        return Retry(pod, str(error), plugin=EXTENDER)
 
 
 def nominated_rows(attempt: Attempt, nodes: NodeTable) -> dict[int, Sequence[Pod]]:
@@ -145,31 +134,37 @@ def nominated_rows(attempt: Attempt, nodes: NodeTable) -> dict[int, Sequence[Pod
     return rows
 
 
-def _nominee(
-    attempt: Attempt, narrowed: PreFilterResult
-) -> Generator[Pause | Questions, Answers, int | None]:
-    """Return the row of the pod's own nominated node, if that can take it now.
+def _fits_nominated_node(
+    attempt: Attempt, pre_filtered: PreFilterResult
+) -> Generator[Pause | Questions, Answers, bool]:
+    """Tell whether the pod's own nominated node can take it now.
 
-    Room was made there for it. Upstream tries it first and does not score the others. Whoever
-    fails to judge it is heard again with all the nodes, if the node is among those.
+    Capacity was freed there for it, so upstream tries this node first and does not score the
+    others. A plugin that fails here is asked again together with all the nodes: one node that
+    cannot be judged is no reason to end the attempt.
     """
-    row = attempt.nodes.row_of(attempt.pod.nominated_node) if attempt.pod.nominated_node else None
+    row = attempt.nodes.row_of(attempt.pod.nominated_node)
     if row is None:
-        return None
+        return False
     alone = attempt.nodes.alone(row)
     others = nominated_rows(attempt, alone)
     with attempt.observer.extension_point("Filter"):
-        verdict = judge_nodes(
-            attempt.profile, narrowed.skipped, attempt.pod, alone, others, attempt.observer
+        filtered = run_filters(
+            attempt.profile.filter,
+            pre_filtered.skipped,
+            attempt.pod,
+            alone,
+            others,
+            attempt.observer,
         )
     try:
-        verdict = yield from _extend(attempt, verdict, alone)
+        filtered = yield from _filter_by_extenders(attempt, filtered, alone)
     except ExtenderError:
-        return None
-    return row if verdict.feasible[0] else None
+        return False
+    return bool(filtered.feasible[0])
 
 
-def _extend(attempt: Attempt, filtered: Filtered, nodes: NodeTable) -> Step:
+def _filter_by_extenders(attempt: Attempt, filtered: Filtered, nodes: NodeTable) -> Step:
     """Let the extenders refuse some of the rows that the plugins left."""
     for extender in attempt.extenders:
         if not filtered.feasible.any():
@@ -207,33 +202,23 @@ def _add_extender_scores(
     return totals
 
 
-def _bind_to(attempt: Attempt, row: int) -> Bind:
-    name = attempt.nodes.names[row]
-    return Bind(attempt.pod, name, evaluated=1, feasible=1, ties=(name,))
-
-
-def _choose(attempt: Attempt, filtered: Filtered) -> Cycle:
-    """Score the feasible nodes and bind to the best."""
-    rows = rows_to_score(attempt, filtered.feasible.nonzero()[0])
+def _choose(attempt: Attempt, rows: "np.typing.NDArray[np.intp]") -> Cycle:
+    """Score the feasible *rows* and bind to the best."""
+    pod, nodes, profile = attempt.pod, attempt.nodes, attempt.profile
+    if profile.percentage_of_nodes_to_score:
+        rows = rows_to_score(attempt, rows)
     feasible = len(rows)
-    if feasible == 1:
-        winner, tied = int(rows[0]), rows
-    else:
-        table = attempt.nodes.select(rows) if feasible < len(attempt.nodes) else attempt.nodes
-        scored = score_nodes(attempt.profile, attempt.pod, table, attempt.observer)
-        yield BREATHE
-        totals = yield from _add_extender_scores(attempt, scored.totals, table)
-        ties = best(totals, attempt.seed, attempt.pod.uid, table.name_hashes, _TIES_TOLD)
-        winner, tied = int(rows[ties[0]]), rows[ties]
-    names = attempt.nodes.names
-    return Bind(
-        attempt.pod,
-        names[winner],
-        evaluated=len(attempt.nodes),
-        feasible=feasible,
-        ties=tuple(names[row] for row in tied.tolist()),
-        nomination=KEEP,
-    )
+    tied = rows
+    if feasible > 1:
+        table = nodes.select(rows) if feasible < len(nodes) else nodes
+        totals = score_nodes(profile, pod, table, attempt.observer).totals
+        yield PAUSE
+        if attempt.extenders:
+            totals = yield from _add_extender_scores(attempt, totals, table)
+        tied = rows[best(totals, attempt.seed, pod.uid, table.name_hashes, _TIES_TOLD)]
+    names = nodes.names
+    ties = tuple([names[row] for row in tied.tolist()])
+    return Bind(pod, ties[0], len(nodes), feasible, ties)
 
 
 def rows_to_score(
@@ -250,12 +235,14 @@ def rows_to_score(
     return np.sort(rows[order[:wanted]])
 
 
-def _make_room(attempt: Attempt, narrowed: PreFilterResult, filtered: Filtered | None) -> Cycle:
+def _post_filter(
+    attempt: Attempt, pre_filtered: PreFilterResult, filtered: Filtered | None
+) -> Cycle:
     """Ask the post-filter plugins; without a proposal the pod is parked."""
-    diagnosis = diagnose(attempt.nodes, narrowed, filtered)
+    diagnosis = diagnose(attempt.nodes, pre_filtered, filtered)
     if not attempt.profile.post_filter:
         return Park(attempt.pod, diagnosis, CLEAR)
-    ask_filters = _filter_question(attempt, narrowed)
+    ask_filters = _filter_question(attempt, pre_filtered)
     said: list[str] = []
     clear = False
     with attempt.observer.extension_point("PostFilter") as ends:
@@ -311,13 +298,14 @@ def _consult(
     return Proposal(least_harm(candidates), tuple(candidates), proposal.message)
 
 
-def _filter_question(attempt: Attempt, narrowed: PreFilterResult) -> FilterQuestion:
+def _filter_question(attempt: Attempt, pre_filtered: PreFilterResult) -> FilterQuestion:
     """Return how post-filter plugins may ask the filters of the profile."""
     unmeasured = attempt.observer.unmeasured()
 
     def filters(pod: Pod, nodes: NodeTable) -> Filtered:
         nominated = nominated_rows(attempt, nodes)
-        return judge_nodes(attempt.profile, narrowed.skipped, pod, nodes, nominated, unmeasured)
+        skipped = pre_filtered.skipped
+        return run_filters(attempt.profile.filter, skipped, pod, nodes, nominated, unmeasured)
 
     return filters
 
@@ -344,12 +332,12 @@ def _ask_post_filter(
     try:
         answer = call_plugin("PostFilter", plugin.name, observer, begin)
         while isinstance(answer, Generator):
-            yield BREATHE
+            yield PAUSE
             answer = call_plugin("PostFilter", plugin.name, observer, go_on, answer)
     except PluginError as bug:
         # The filters' verdict stands, whatever goes wrong in the search for room.
         return Refusal(str(bug), stop=True)
-    yield BREATHE
+    yield PAUSE
     match answer:
         case Refusal(str()):
             return answer

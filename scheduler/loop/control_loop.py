@@ -237,7 +237,7 @@ class ControlLoop:
 
     def _as_nominated(self, pod: Pod) -> Pod:
         """Return *pod* with the nomination that we know of, if the API server was not quicker."""
-        node = self._queue.nominator.node_of(pod.uid)
+        node = self._queue.nominated_node(pod.uid)
         return pod.nominated_to(node) if node and node != pod.nominated_node else pod
 
     def _prepare(self, profile: Profile, pod: Pod) -> Attempt:
@@ -245,7 +245,7 @@ class ControlLoop:
             profile,
             pod,
             self._cache.view(),
-            self._queue.nominator.by_node(),
+            self._queue.nominated_pods(),
             self._settings.seed,
             self._extenders.extenders,
             self._care.watch(profile, pod, self._telemetry.cycle_observer(profile)),

@@ -42,14 +42,14 @@ class LoopConfiguration:
 
     Args:
         profiles: By scheduler name, one at least.
-        foreign: By scheduler name, the plugins that did not come with the scheduler.
+        out_of_tree: By scheduler name, the plugins that did not come with the scheduler.
         queue: How long pods wait.
         extenders: The extenders, and how they are asked.
         awaited: What must have been listed before a decision.
     """
 
     profiles: Mapping[str, Profile]
-    foreign: Mapping[str, Collection[str]] = field(default_factory=dict)
+    out_of_tree: Mapping[str, Collection[str]] = field(default_factory=dict)
     queue: QueueSettings = field(default_factory=QueueSettings)
     extenders: Extenders = field(default_factory=Extenders)
     awaited: frozenset[ResourceName] = frozenset()
@@ -117,7 +117,7 @@ class SchedulerCore:
         self._wall = wall
         self._ours = set(setup.profiles)
         self.cache, self.inbox, self._rooms = ClusterCache(), Inbox(), FreedCapacities()
-        self.care = PluginSupervisor(setup.profiles, setup.foreign, telemetry, timer)
+        self.care = PluginSupervisor(setup.profiles, setup.out_of_tree, telemetry, timer)
         self.status = StatusWriter(requests, telemetry)
         self._gate = EvictionGate(lambda pod: self.evictions.holds_back(pod))  # noqa: PLW0108 - later
 
@@ -131,7 +131,7 @@ class SchedulerCore:
         before = self.care.names
         names = frozenset(setup.profiles)
         left = self.handlers.leave(before - names)
-        self.care.replace(setup.profiles, setup.foreign)
+        self.care.replace(setup.profiles, setup.out_of_tree)
         self.queue.replace_rules(
             self._rules(setup), now, sort_key=self._sort_key(setup), settings=setup.queue
         )

@@ -64,11 +64,11 @@ class _Key:
 
 
 class PluginSupervisor:
-    """Knows which plugins are foreign, and how they have been doing.
+    """Knows which plugins are out-of-tree, and how they have been doing.
 
     Args:
         profiles: By scheduler name.
-        foreign: By scheduler name, the plugins that did not come with the scheduler.
+        out_of_tree: By scheduler name, the plugins that did not come with the scheduler.
         observer: Hears what becomes of them.
         timer: Breaks off those that stall.
     """
@@ -76,29 +76,29 @@ class PluginSupervisor:
     def __init__(
         self,
         profiles: Mapping[str, Profile],
-        foreign: Mapping[str, Collection[str]],
+        out_of_tree: Mapping[str, Collection[str]],
         observer: SupervisorObserver,
         timer: StallTimer | None = None,
     ) -> None:
         self.stopped: dict[str, str] = {}
         self.timer = timer or StallTimer()
         self._profiles = dict(profiles)
-        self._foreign = dict(foreign)
+        self._out_of_tree = dict(out_of_tree)
         self._observer = observer
         self._failures: dict[_Key, list[str]] = {}
 
     def replace(
-        self, profiles: Mapping[str, Profile], foreign: Mapping[str, Collection[str]]
+        self, profiles: Mapping[str, Profile], out_of_tree: Mapping[str, Collection[str]]
     ) -> None:
         """Look after other profiles, with a clean slate.
 
-        Plugins of the earlier ones, which some pods are still held by, stay known as foreign.
+        Plugins of the earlier ones, which some pods are still held by, stay known as out-of-tree.
         """
         self.stopped.clear()
         self._failures.clear()
         self._profiles = dict(profiles)
-        for name, plugins in foreign.items():
-            self._foreign[name] = frozenset((*plugins, *self._foreign.get(name, ())))
+        for name, plugins in out_of_tree.items():
+            self._out_of_tree[name] = frozenset((*plugins, *self._out_of_tree.get(name, ())))
 
     @property
     def names(self) -> frozenset[str]:
@@ -115,14 +115,14 @@ class PluginSupervisor:
 
     def is_out_of_tree(self, profile: Profile, plugin: str) -> bool:
         """Tell whether *plugin* did not come with the scheduler."""
-        return plugin in self._foreign.get(profile.scheduler_name, ())
+        return plugin in self._out_of_tree.get(profile.scheduler_name, ())
 
     # Where plugins are asked.
 
     def watch(self, profile: Profile, pod: Pod, inner: Observer = SILENT) -> Observer:
         """Return who looks after *profile*'s plugins while they are asked about *pod*."""
-        foreign = self._foreign.get(profile.scheduler_name)
-        return _Watch(self, profile, foreign, pod, inner) if foreign else inner
+        out_of_tree = self._out_of_tree.get(profile.scheduler_name)
+        return _Watch(self, profile, out_of_tree, pod, inner) if out_of_tree else inner
 
     def method(
         self, point: str, profile: Profile, plugin: str, question: Callable[..., R]
@@ -207,7 +207,7 @@ class PluginSupervisor:
 
 @dataclass(slots=True)
 class _Gate:
-    """A gate that is asked with care."""
+    """A gate whose failures are counted."""
 
     name: str
     method: Callable[[Pod], Gate | None]
@@ -219,16 +219,16 @@ class _Gate:
 
 @dataclass(slots=True)
 class _Watch:
-    """Looks after the foreign plugins of one profile for one pod.
+    """Looks after the out-of-tree plugins of one profile for one pod.
 
     Args:
         answering: Whether the turn that goes on right now ends with an answer, as most do: pausing
             well is no success yet.
     """
 
-    care: PluginSupervisor
+    supervisor: PluginSupervisor
     profile: Profile
-    foreign: Collection[str]
+    out_of_tree: Collection[str]
     pod: Pod
     inner: Observer
     answering: bool = True
@@ -240,7 +240,7 @@ class _Watch:
     def plugin(self, point: str, plugin: str) -> AbstractContextManager[object]:
         """Enclose one plugin's turn."""
         turn = self.inner.plugin(point, plugin)
-        return _Turn(self, point, plugin, turn) if plugin in self.foreign else turn
+        return _Turn(self, point, plugin, turn) if plugin in self.out_of_tree else turn
 
     def asked(self, point: str, plugin: str, times: int) -> None:
         """A plugin was asked: about *times* nodes, at points that are about nodes."""
@@ -257,7 +257,7 @@ class _Watch:
 
 
 class _Turn:
-    """One turn of a foreign plugin, against the clock."""
+    """One turn of an out-of-tree plugin, against the clock."""
 
     __slots__ = ("_inner", "_plugin", "_point", "_watch")
 
@@ -271,7 +271,7 @@ class _Turn:
 
     def __enter__(self) -> None:
         self._inner.__enter__()
-        self._watch.care.timer.enter()
+        self._watch.supervisor.timer.enter()
 
     def __exit__(
         self,
@@ -280,17 +280,17 @@ class _Turn:
         trace: TracebackType | None,
     ) -> None:
         watch = self._watch
-        watch.care.timer.leave()
+        watch.supervisor.timer.leave()
         self._inner.__exit__(kind, error, trace)
         blame = error
         if isinstance(error, Stalled):
-            blame = watch.care.stalled(self._plugin, self._point)
+            blame = watch.supervisor.stalled(self._plugin, self._point)
         if blame is None:
             if watch.answering:
-                watch.care.succeeded(watch.profile, self._plugin, self._point)
+                watch.supervisor.succeeded(watch.profile, self._plugin, self._point)
             watch.answering = True
         elif isinstance(blame, PluginError) and self._is_fault(blame):
-            watch.care.failed(watch.profile, self._plugin, self._point, watch.pod, blame)
+            watch.supervisor.failed(watch.profile, self._plugin, self._point, watch.pod, blame)
         if blame is not error and blame is not None:
             raise blame from None
 

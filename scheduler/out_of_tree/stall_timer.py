@@ -105,24 +105,24 @@ class StallTimer:
 
 
 class PluginTimeout(Silent):
-    """Breaks off the *foreign* plugins that give no answer in time, and does no more.
+    """Breaks off the *out_of_tree* plugins that give no answer in time, and does no more.
 
     For whom nothing follows from it but an error: in the loop PluginCare counts such failures.
     """
 
-    def __init__(self, foreign: Collection[str], timer: StallTimer) -> None:
-        self._foreign = foreign
+    def __init__(self, out_of_tree: Collection[str], timer: StallTimer) -> None:
+        self._out_of_tree = out_of_tree
         self._timer = timer
 
     def plugin(self, point: str, plugin: str) -> AbstractContextManager[object]:
         """Enclose one plugin's turn."""
-        if plugin not in self._foreign:
+        if plugin not in self._out_of_tree:
             return nullcontext()
         return _Turn(self._timer, point, plugin)
 
 
 class _Turn:
-    """One turn of a foreign plugin."""
+    """One turn of an out-of-tree plugin."""
 
     def __init__(self, timer: StallTimer, point: str, plugin: str) -> None:
         self._timer = timer

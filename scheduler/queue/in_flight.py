@@ -49,7 +49,7 @@ class InFlight:
     def add(self, queued: QueuedPod) -> None:
         """Note that *queued* is being decided."""
         uid = queued.pod.uid
-        assert uid not in self._pods, f"popped twice: {queued.tell()}"
+        assert uid not in self._pods, f"popped twice: {queued}"
         self._pods[uid] = (self._first + len(self._log), queued)
 
     def get(self, uid: PodUid) -> QueuedPod | None:

@@ -1,11 +1,13 @@
 """Where a pod can be, and which moves exist.
 
 The table is the queue's state machine: whatever is not in it does not happen, and every move
-asserts so. A pod that is in no place (None) is unknown to the queue or on its way to a node.
+asserts so. A pod without a state (None) is unknown to the queue or on its way to a node.
 """
 
 from enum import StrEnum
 from typing import Final
+
+from scheduler.model.state_machine import Row, Transitions
 
 
 class QueueState(StrEnum):
@@ -42,39 +44,30 @@ WAITING: Final = frozenset({QueueState.UNSCHEDULABLE, QueueState.GATED})
 
 _ACTIVE, _BACKOFF, _GATED = QueueState.ACTIVE, QueueState.BACKOFF, QueueState.GATED
 _UNSCHEDULABLE, _FLIGHT = QueueState.UNSCHEDULABLE, QueueState.IN_FLIGHT
-_OUT: Final = frozenset({None})
+_WAITING: Final = (_UNSCHEDULABLE, _GATED)
 
-TRANSITIONS: Final[dict[tuple[QueueState | None, Cause], frozenset[QueueState | None]]] = {
-    # A pod comes.
-    (None, Cause.ADDED): frozenset({_ACTIVE, _GATED}),
-    (None, Cause.UPDATED): frozenset({_ACTIVE, _GATED}),
-    # It is decided about.
-    (_ACTIVE, Cause.POPPED): frozenset({_FLIGHT}),
-    (_BACKOFF, Cause.POPPED): frozenset({_FLIGHT}),  # rather than leave the scheduler idle
-    (_FLIGHT, Cause.DONE): _OUT,
-    (_FLIGHT, Cause.PARKED): READY | WAITING,
-    (None, Cause.PARKED): READY | WAITING,  # its binding failed
-    # It waits for time to pass.
-    (_BACKOFF, Cause.BACKED_OFF): frozenset({_ACTIVE}),
-    (_UNSCHEDULABLE, Cause.TIMED_OUT): READY | {_GATED},
-    # It waits for the cluster to change.
-    (_UNSCHEDULABLE, Cause.CHANGED): READY | {_GATED},
-    (_GATED, Cause.CHANGED): READY | {_GATED},
-    # It is changed itself.
-    (_UNSCHEDULABLE, Cause.UPDATED): READY | {_GATED},
-    (_GATED, Cause.UPDATED): READY | {_GATED},
-    # Somebody asks for it.
-    (_BACKOFF, Cause.ACTIVATED): frozenset({_ACTIVE}),
-    (_UNSCHEDULABLE, Cause.ACTIVATED): frozenset({_ACTIVE, _GATED}),
-    (_GATED, Cause.ACTIVATED): frozenset({_ACTIVE, _GATED}),
-    # Plugins are replaced: gates are asked again, and no earlier rejection counts.
-    (_ACTIVE, Cause.RELOADED): frozenset({_GATED}),
-    (_BACKOFF, Cause.RELOADED): frozenset({_GATED}),
-    (_UNSCHEDULABLE, Cause.RELOADED): READY | {_GATED},
-    (_GATED, Cause.RELOADED): READY | {_GATED},
-    # It goes. In flight it is left to whoever decides about it.
-    (_ACTIVE, Cause.DELETED): _OUT,
-    (_BACKOFF, Cause.DELETED): _OUT,
-    (_UNSCHEDULABLE, Cause.DELETED): _OUT,
-    (_GATED, Cause.DELETED): _OUT,
-}
+TRANSITIONS: Final = Transitions(
+    Row(None, Cause.ADDED, _ACTIVE, _GATED),
+    Row(None, Cause.UPDATED, _ACTIVE, _GATED),
+    Row(_ACTIVE, Cause.POPPED, _FLIGHT),
+    Row(_BACKOFF, Cause.POPPED, _FLIGHT, note="if no pod is active"),
+    Row(_FLIGHT, Cause.DONE, None, note="it is on its way to a node, or deleted"),
+    Row(_FLIGHT, Cause.PARKED, _ACTIVE, _BACKOFF, _UNSCHEDULABLE, _GATED),
+    Row(
+        None, Cause.PARKED, _ACTIVE, _BACKOFF, _UNSCHEDULABLE, _GATED, note="its binding has failed"
+    ),
+    Row(_BACKOFF, Cause.BACKED_OFF, _ACTIVE),
+    Row(_UNSCHEDULABLE, Cause.TIMED_OUT, _ACTIVE, _BACKOFF, _GATED),
+    Row(_WAITING, Cause.CHANGED, _ACTIVE, _BACKOFF, _GATED),
+    Row(_WAITING, Cause.UPDATED, _ACTIVE, _BACKOFF, _GATED),
+    Row(_BACKOFF, Cause.ACTIVATED, _ACTIVE, note="its gates were open when it came there"),
+    Row(_WAITING, Cause.ACTIVATED, _ACTIVE, _GATED),
+    Row((_ACTIVE, _BACKOFF), Cause.RELOADED, _GATED, note="if a gate of the new plugins is closed"),
+    Row(_WAITING, Cause.RELOADED, _ACTIVE, _BACKOFF, _GATED, note="no earlier rejection counts"),
+    Row(
+        (_ACTIVE, _BACKOFF, _UNSCHEDULABLE, _GATED),
+        Cause.DELETED,
+        None,
+        note="in flight, the attempt ends first",
+    ),
+)

@@ -46,14 +46,14 @@ class Plan:
 
     Args:
         profiles: By scheduler name, built.
-        foreign: By scheduler name, the plugins that did not come with the scheduler.
+        out_of_tree: By scheduler name, the plugins that did not come with the scheduler.
         watched: What has to be watched.
         generation: That of the profiles.
     """
 
     configuration: SchedulerConfiguration
     profiles: Mapping[str, Profile]
-    foreign: Mapping[str, Collection[str]]
+    out_of_tree: Mapping[str, Collection[str]]
     watched: tuple[Watched[Any], ...]
     generation: int = 0
 

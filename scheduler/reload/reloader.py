@@ -144,7 +144,7 @@ def loop_configuration_of(
     configuration = planned.configuration
     return LoopConfiguration(
         planned.profiles,
-        planned.foreign,
+        planned.out_of_tree,
         QueueSettings(
             configuration.backoff_seconds_initial,
             configuration.backoff_seconds_maximum,

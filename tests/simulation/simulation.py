@@ -14,7 +14,7 @@ import asyncio
 import hashlib
 import random
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
@@ -40,6 +40,7 @@ from scheduler.queue.scheduling_queue import QueueSettings
 from scheduler.testing import clock
 from scheduler.testing.documents import Document, encode
 from scheduler.testing.harness import with_plugins
+from scheduler.testing.simulated_api import Request
 from tests.simulation.fault_injector import FaultInjector
 from tests.simulation.scheduler_process import SchedulerProcess
 from tests.simulation.workload import DOOR, OURS
@@ -75,6 +76,7 @@ class Outcome:
         kinds: How often each kind of fault happened.
         killed_at: The functions and lines at which the scheduler was killed.
         digest: Of everything that happened: equal for a replay.
+        decisions: A digest of the requests that changed something, in order, without their times.
         violation: The broken invariant, with the journal of the pods concerned; empty if none.
     """
 
@@ -84,6 +86,7 @@ class Outcome:
     killed_at: tuple[str, ...]
     digest: str
     violation: str = ""
+    decisions: str = ""
 
     @property
     def faults(self) -> int:
@@ -96,9 +99,9 @@ class Outcome:
         return f"seed {self.seed}, step {self.steps}: {self.violation}\nagain: {again}"
 
 
-def simulate(seed: int, *, most_steps: int = MOST_STEPS) -> Outcome:
-    """Run the simulation of *seed*."""
-    return clock.run(_Simulation(seed, most_steps).run())
+def simulate(seed: int, *, most_steps: int = MOST_STEPS, kills: bool = True) -> Outcome:
+    """Run the simulation of *seed*; without *kills* the process is never killed."""
+    return clock.run(_Simulation(seed, most_steps, kills=kills).run())
 
 
 class WaitAtDoor:
@@ -133,10 +136,13 @@ class _Simulation:
 
     Args:
         most_steps: The most steps with faults, before the cluster is left to settle.
+        kills: Whether the process is killed at times. Where depends on the number of await points,
+            so only runs without kills can be compared across changes of the code.
     """
 
-    def __init__(self, seed: int, most_steps: int) -> None:
+    def __init__(self, seed: int, most_steps: int, *, kills: bool) -> None:
         self._seed = seed
+        self._kills = kills
         self._rng = random.Random(seed)
         self._most_steps = most_steps
         self._steps = 0
@@ -168,7 +174,9 @@ class _Simulation:
         lines = repr(list(self._injector.journal)).encode()
         digest = hashlib.sha256(lines).hexdigest()[:16]
         kinds = dict(self._injector.faults)
-        return Outcome(self._seed, self._steps, kinds, tuple(self._killed_at), digest, violation)
+        decisions = _digest_of(self._injector.api.requests)
+        killed_at = tuple(self._killed_at)
+        return Outcome(self._seed, self._steps, kinds, killed_at, digest, violation, decisions)
 
     async def _start_process(self) -> None:
         self._restart_at = None
@@ -183,7 +191,8 @@ class _Simulation:
     def _draw_kill(self) -> int | None:
         """Draw after how many steps the process that makes a request now is killed."""
         rng = self._rng
-        is_killed = self._injector.active and rng.random() < _KILL_PROBABILITY_PER_REQUEST
+        may_kill = self._kills and self._injector.active
+        is_killed = may_kill and rng.random() < _KILL_PROBABILITY_PER_REQUEST
         return rng.randrange(6) if is_killed else None
 
     def _on_kill(self, where: str) -> None:
@@ -197,7 +206,8 @@ class _Simulation:
         rng = self._rng
         for _ in range(rng.randint(min(FEWEST_STEPS, self._most_steps), self._most_steps)):
             self._injector.inject()
-            if rng.random() < _KILL_PROBABILITY_PER_STEP and self._restart_at is None:
+            may_kill = self._kills and rng.random() < _KILL_PROBABILITY_PER_STEP
+            if may_kill and self._restart_at is None:
                 self._process.kill_after(rng.randrange(40))
             await self._step(rng.choice([0.0, 0.01, 0.1, rng.uniform(0.0, 1.0)]))
         self._process.cancel_kill()
@@ -260,7 +270,7 @@ class _Simulation:
             decision = decide(Attempt(profile, pod, cache.view(), nominated))
             if isinstance(decision, Bind):
                 queued = self._process.harness.core.queue.find(pod.uid)
-                state = queued.tell() if queued else f"{pod.key} is in no queue"
+                state = str(queued) if queued else f"{pod.key} is in no queue"
                 raise AssertionError(  # noqa: TRY004 - no type is wrong
                     f"{pod.key} would go to {decision.node}, but: {state}"
                 )
@@ -270,6 +280,21 @@ class _Simulation:
         journal = self._injector.journal
         concerned = {subject for _, subject, _ in journal if re.search(rf"\b{subject}\b", text)}
         return f"{text}\n{journal.lines_about(concerned | {'scheduler', 'watches'})}"
+
+
+def _digest_of(requests: Iterable[Request]) -> str:
+    """Return a digest of what the scheduler decided, as the API server saw it.
+
+    Times are left out, and with them events, which carry several.
+    """
+    digest = hashlib.sha256()
+    for each in requests:
+        if each.method != "GET" and "/events" not in each.path:
+            content = each.content if each.body else {}
+            for condition in content.get("status", {}).get("conditions", ()):
+                condition.pop("lastTransitionTime", None)
+            digest.update(f"{each.method} {each.path} {sorted(content.items())!r}\n".encode())
+    return digest.hexdigest()[:16]
 
 
 @lru_cache(maxsize=1)

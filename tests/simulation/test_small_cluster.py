@@ -162,10 +162,10 @@ def check_at_rest(injector, cluster):
         uid, terminating = pod["metadata"]["uid"], pod["metadata"].get("deletionTimestamp")
         if node := pod["spec"].get("nodeName"):
             assert core.cache.pod(uid).node_name == node, f"{uid} is not known where it is"
-            assert core.queue.place_of(uid) is None, f"{uid} waits although it is bound"
+            assert core.queue.state_of(uid) is None, f"{uid} waits although it is bound"
         elif not terminating:
             assert uid in known, f"{uid} was lost"
-            assert not _fits_somewhere(injector, pod), core.queue.find(uid).tell()
+            assert not _fits_somewhere(injector, pod), str(core.queue.find(uid))
     assert core.binding.in_flight == 0
     assert list(core.cache.assumed()) == []
     assert core.queue.in_flight_counts()["PodPopped"] == 0

@@ -108,10 +108,10 @@ def test_a_step_that_does_not_come_to_an_end_is_broken_off():
     timer = StallTimer(0.05)
     timer.install()
     ear, profile = Ear(), Profile("p", queue_sort=None)
-    care = PluginSupervisor({"p": profile}, {"p": {"Acts"}}, ear, timer)
+    supervisor = PluginSupervisor({"p": profile}, {"p": {"Acts"}}, ear, timer)
 
     async def main():
-        await Steps("PreBind", "Acts", care.watch(profile, POD), act())
+        await Steps("PreBind", "Acts", supervisor.watch(profile, POD), act())
 
     try:
         with pytest.raises(PluginError, match="stalled: it gave no answer in PreBind"):

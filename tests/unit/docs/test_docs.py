@@ -19,7 +19,6 @@ from scheduler.explain.question import Question, answer
 from scheduler.framework.registry import Registry
 from scheduler.observe import event_names, families
 from scheduler.plugins import IN_TREE
-from scheduler.queue.queue_state import TRANSITIONS
 from scheduler.snapshot.node_table import NodeTable
 
 ROOT = Path(__file__).parents[3]
@@ -57,18 +56,6 @@ def test_the_door_of_a_room_reads_the_same_in_the_architecture(room):
     assert f"### scheduler.{room} " in page
     for paragraph in _docstring(f"scheduler/{room}/__init__.py").split("\n\n"):
         assert _words(paragraph) in page, f"docs/architecture.md tells of {room} in other words"
-
-
-def test_the_architecture_draws_the_queue_as_its_table():
-    page = _read("docs/architecture.md")
-    drawn = set(
-        re.findall(r"^\| (.+) \| (.+) \| (.+) \|$", _section(page, "State machines"), re.MULTILINE)
-    )
-    for (place, cause), places in TRANSITIONS.items():
-        row = next(
-            to for came, why, to in drawn if (came, why) == (place.value if place else "—", cause)
-        )
-        assert set(row.split(", ")) == {to.value if to else "—" for to in places}
 
 
 @pytest.mark.parametrize("module", ["cache/cluster_cache", "kube/reflector", "kube/election"])

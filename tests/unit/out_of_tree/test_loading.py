@@ -238,7 +238,7 @@ def test_every_problem_is_told_at_once(module):
     assert len(said.splitlines()) == 2
 
 
-def test_a_default_profile_has_no_foreign_plugins():
+def test_a_default_profile_has_no_out_of_tree_plugins():
     _, profiles = build_profiles(read(None))
 
     assert not out_of_tree_plugins(profiles["py-scheduler"])

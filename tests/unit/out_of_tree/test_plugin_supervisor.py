@@ -87,110 +87,110 @@ def nobody_fits():
     return [Rejection(np.ones(len(NODES), dtype=np.bool_), "no")]
 
 
-class Cared:
-    """A profile with one foreign plugin, and who cares for it."""
+class Supervised:
+    """A profile with one out-of-tree plugin, and its supervisor."""
 
-    def __init__(self, plugin, *, foreign=("Moody",), timer=None):
+    def __init__(self, plugin, *, out_of_tree=("Moody",), timer=None):
         self.ear = Ear()
         profile = Profile("p", queue_sort=None, filter=(plugin,), score=(Weighted(plugin, 1),))
-        self.care = PluginSupervisor({"p": profile}, {"p": foreign}, self.ear, timer)
+        self.supervisor = PluginSupervisor({"p": profile}, {"p": out_of_tree}, self.ear, timer)
 
     def filter(self, pod=PODS[0]):
-        profile = self.care.profile("p")
-        watch = self.care.watch(profile, pod)
+        profile = self.supervisor.profile("p")
+        watch = self.supervisor.watch(profile, pod)
         return filter_nodes(profile, PreFilterResult(), pod, NODES, {}, watch)
 
     def score(self, pod=PODS[0]):
-        profile = self.care.profile("p")
-        return score_nodes(profile, pod, NODES, self.care.watch(profile, pod))
+        profile = self.supervisor.profile("p")
+        return score_nodes(profile, pod, NODES, self.supervisor.watch(profile, pod))
 
 
 def test_a_score_plugin_that_keeps_failing_is_switched_off():
-    cared = Cared(Moody(boom))
+    supervised = Supervised(Moody(boom))
 
     for _ in range(3):
         with pytest.raises(PluginError, match="'Moody' raised RuntimeError in Score: no luck"):
-            cared.score()
+            supervised.score()
 
-    assert cared.ear.heard == [("failed", "Moody", "Score")] * 3 + [("disabled", "p", "Moody")]
-    assert cared.score().by_plugin == ()
-    assert not cared.care.stopped
-    assert cared.care.profile("p").filter
+    assert supervised.ear.heard == [("failed", "Moody", "Score")] * 3 + [("disabled", "p", "Moody")]
+    assert supervised.score().by_plugin == ()
+    assert not supervised.supervisor.stopped
+    assert supervised.supervisor.profile("p").filter
 
 
 def test_a_success_in_between_gives_all_chances_back():
     plugin = Moody(boom)
-    cared = Cared(plugin)
+    supervised = Supervised(plugin)
 
     for does in (boom, boom, lambda: None, boom, boom):
         plugin.does = does
         if does is boom:
             with pytest.raises(PluginError):
-                cared.score()
+                supervised.score()
         else:
-            cared.score()
+            supervised.score()
 
-    assert cared.care.profile("p").score
+    assert supervised.supervisor.profile("p").score
 
 
 def test_a_filter_that_fails_for_three_pods_in_a_row_stops_its_profile():
-    cared = Cared(Moody(boom))
+    supervised = Supervised(Moody(boom))
 
     for pod in PODS[:3]:
-        assert cared.care.check() is None
+        assert supervised.supervisor.check() is None
         with pytest.raises(PluginError):
-            cared.filter(pod)
+            supervised.filter(pod)
 
-    assert cared.ear.heard[-1] == ("stopped", "p", "Moody")
-    assert cared.care.check() == (
+    assert supervised.ear.heard[-1] == ("stopped", "p", "Moody")
+    assert supervised.supervisor.check() == (
         "profile p is stopped, since plugin 'Moody' raised RuntimeError in Filter: no luck; "
         "correct plugin Moody and restart the scheduler, or disable it"
     )
 
 
 def test_one_pod_alone_stops_no_profile():
-    cared = Cared(Moody(boom))
+    supervised = Supervised(Moody(boom))
 
     for _ in range(10):
         with pytest.raises(PluginError):
-            cared.filter(PODS[0])
+            supervised.filter(PODS[0])
 
-    assert not cared.care.stopped
+    assert not supervised.supervisor.stopped
 
 
 def test_who_keeps_failing_is_not_remembered_for_ever():
     """The gates of a stopped profile are asked about every pod that comes."""
     profile = Profile("p", queue_sort=None)
-    care = PluginSupervisor({"p": profile}, {"p": ["Moody"]}, Ear())
+    supervisor = PluginSupervisor({"p": profile}, {"p": ["Moody"]}, Ear())
     for number in range(1000):
         pod, error = make_pod(f"p{number}"), PluginError("Moody", "no")
-        care.failed(profile, "Moody", "PreEnqueue", pod, error)
+        supervisor.failed(profile, "Moody", "PreEnqueue", pod, error)
 
-    assert list(care.stopped) == ["p"]
-    assert [len(uids) for uids in care._failures.values()] == [CHANCES]
+    assert list(supervisor.stopped) == ["p"]
+    assert [len(uids) for uids in supervisor._failures.values()] == [CHANCES]
 
 
 def test_a_pod_that_cannot_be_read_is_not_held_against_the_plugin():
     def unreadable():
         raise MalformedObject("spec", "unreadable")
 
-    cared = Cared(Moody(unreadable))
+    supervised = Supervised(Moody(unreadable))
 
     for pod in PODS:
         with pytest.raises(PluginError):
-            cared.filter(pod)
+            supervised.filter(pod)
 
-    assert not cared.ear.heard
+    assert not supervised.ear.heard
 
 
 def test_plugins_of_the_house_are_not_counted():
-    cared = Cared(Moody(boom), foreign=("Another",))
+    supervised = Supervised(Moody(boom), out_of_tree=("Another",))
 
     for pod in PODS:
         with pytest.raises(PluginError):
-            cared.filter(pod)
+            supervised.filter(pod)
 
-    assert not cared.ear.heard
+    assert not supervised.ear.heard
 
 
 WRONG = {
@@ -203,36 +203,36 @@ WRONG = {
 
 @pytest.mark.parametrize("answer", WRONG.values(), ids=WRONG)
 def test_scores_in_the_wrong_shape_count_as_failures(answer):
-    cared = Cared(Moody(lambda: answer))
+    supervised = Supervised(Moody(lambda: answer))
 
     for _ in range(3):
         with pytest.raises(PluginError):
-            cared.score()
+            supervised.score()
 
-    assert cared.ear.heard[-1] == ("disabled", "p", "Moody")
+    assert supervised.ear.heard[-1] == ("disabled", "p", "Moody")
 
 
 def test_what_normalizing_breaks_counts_as_well():
     plugin = Moody()
     plugin.normalize = lambda raw, pod, nodes: raw / 0.5
-    cared = Cared(plugin)
+    supervised = Supervised(plugin)
 
     for _ in range(3):
         with pytest.raises(PluginError, match="scored in float64, not in int64"):
-            cared.score()
+            supervised.score()
 
-    assert cared.ear.heard[-1] == ("disabled", "p", "Moody")
+    assert supervised.ear.heard[-1] == ("disabled", "p", "Moody")
     assert PROPORTIONAL(np.array([1, 2]), PODS[0], NODES).tolist() == [50, 100]
 
 
 @pytest.mark.parametrize("answers", [3, ["no rejection"], [Rejection(np.ones(2), "floats")]])
 def test_filters_in_the_wrong_shape_count_as_failures(answers):
-    cared = Cared(Moody(lambda: answers))
+    supervised = Supervised(Moody(lambda: answers))
 
     with pytest.raises(PluginError):
-        cared.filter()
+        supervised.filter()
 
-    assert cared.ear.heard == [("failed", "Moody", "Filter")]
+    assert supervised.ear.heard == [("failed", "Moody", "Filter")]
 
 
 # Stalls.
@@ -274,27 +274,27 @@ def sleep():
 
 @pytest.mark.parametrize("does", [spin, spin_on_exceptions, spin_in_a_bare_except, sleep])
 def test_a_stall_is_broken(timer, does):
-    cared = Cared(Moody(does), timer=timer)
+    supervised = Supervised(Moody(does), timer=timer)
     started = time.monotonic()
 
     with pytest.raises(
         PluginError, match=r"'Moody' stalled: it gave no answer in Filter for 0.05s"
     ):
-        cared.filter()
+        supervised.filter()
 
     assert time.monotonic() - started < 5
-    assert cared.ear.heard == [("stalled", "Moody", "Filter"), ("failed", "Moody", "Filter")]
+    assert supervised.ear.heard == [("stalled", "Moody", "Filter"), ("failed", "Moody", "Filter")]
     assert signal.getitimer(signal.ITIMER_REAL)[0] == 0
 
 
 def test_a_stall_is_broken_under_uvloop(timer):
-    cared = Cared(Moody(spin), timer=timer)
+    supervised = Supervised(Moody(spin), timer=timer)
 
     async def main():
         ticking = asyncio.create_task(asyncio.sleep(0.2))
         for _ in range(3):
             with pytest.raises(PluginError, match="stalled"):
-                cared.filter()
+                supervised.filter()
             await asyncio.sleep(0)
         await ticking
         return "alive"
@@ -303,21 +303,21 @@ def test_a_stall_is_broken_under_uvloop(timer):
 
 
 def test_who_is_quick_is_left_alone(timer):
-    cared = Cared(Moody(), timer=timer)
+    supervised = Supervised(Moody(), timer=timer)
 
     for _ in range(200):
-        cared.filter()
+        supervised.filter()
     time.sleep(0.1)
 
-    assert not cared.ear.heard
+    assert not supervised.ear.heard
 
 
 def test_a_plugin_that_another_one_asks_is_the_one_to_blame(timer):
     """Preemption by a user asks filters by users again."""
     ear = Ear()
-    care = PluginSupervisor({}, {"p": {"Outer", "Inner"}}, ear, timer)
+    supervisor = PluginSupervisor({}, {"p": {"Outer", "Inner"}}, ear, timer)
     profile = Profile("p", queue_sort=None)
-    watch = care.watch(profile, PODS[0])
+    watch = supervisor.watch(profile, PODS[0])
 
     def outer():
         with pytest.raises(PluginError, match="'Inner' stalled"):
@@ -342,11 +342,11 @@ def test_a_stall_in_the_search_for_room_is_broken(timer):
 
     ear, profile = Ear(), default_profile(Hesitant(refuse_then_spin))
     name = profile.scheduler_name
-    care = PluginSupervisor({name: profile}, {name: {"Moody"}}, ear, timer)
+    supervisor = PluginSupervisor({name: profile}, {name: {"Moody"}}, ear, timer)
     pod = make_pod("urgent", priority=5)
     nodes = make_table(make_node("a"), placed=[make_pod("low").on("a")])
 
-    decision = decide(Attempt(profile, pod, nodes, {}, observer=care.watch(profile, pod)))
+    decision = decide(Attempt(profile, pod, nodes, {}, observer=supervisor.watch(profile, pod)))
 
     assert len(asked) == 2
     assert ("stalled", "Moody", "Filter") in ear.heard
@@ -367,10 +367,10 @@ def test_a_search_that_pauses_and_then_fails_has_not_succeeded():
     ear, plugin = Ear(), Searches()
     profile = bare_profile(Moody(nobody_fits), plugin)
     name = profile.scheduler_name
-    care = PluginSupervisor({name: profile}, {name: {"Searches"}}, ear)
+    supervisor = PluginSupervisor({name: profile}, {name: {"Searches"}}, ear)
 
     for pod in PODS[:3]:
-        decide(Attempt(profile, pod, NODES, {}, observer=care.watch(profile, pod)))
+        decide(Attempt(profile, pod, NODES, {}, observer=supervisor.watch(profile, pod)))
 
     assert ear.heard[-1] == ("stopped", name, "Searches")
 
@@ -393,9 +393,9 @@ def test_our_own_columns_are_not_left_half_built(timer):
         rang_in.append("plugin")
         spin()
 
-    cared = Cared(Moody(reads), timer=timer)
+    supervised = Supervised(Moody(reads), timer=timer)
     with pytest.raises(PluginError, match="stalled"):
-        cared.filter()
+        supervised.filter()
     assert rang_in == ["plugin"]
 
 
@@ -404,7 +404,7 @@ def test_without_a_limit_nothing_is_broken():
     timer = StallTimer(0)
     timer.install()
 
-    Cared(Moody(), timer=timer).filter()
+    Supervised(Moody(), timer=timer).filter()
 
     assert signal.getsignal(signal.SIGALRM) is before
 
@@ -422,8 +422,8 @@ def test_gates_and_hints_are_asked_with_care(timer):
     plugin = Gatekeeper(spin)
     ear = Ear()
     profile = Profile("p", queue_sort=None, pre_enqueue=(plugin,))
-    care = PluginSupervisor({"p": profile}, {"p": {"Moody"}}, ear, timer)
-    rules = care.rules(profile, rules_for(profile.plugins))
+    supervisor = PluginSupervisor({"p": profile}, {"p": {"Moody"}}, ear, timer)
+    rules = supervisor.rules(profile, rules_for(profile.plugins))
     (gate,) = rules.gates
 
     with pytest.raises(PluginError, match="stalled"):
@@ -437,16 +437,16 @@ def test_gates_and_hints_are_asked_with_care(timer):
     for pod in PODS:
         with pytest.raises(PluginError):
             hints[0](pod, None)
-    assert not care.stopped
+    assert not supervisor.stopped
 
 
 def test_the_rules_of_plugins_of_the_house_stay_as_they_are():
     plugin = Moody()
     profile = Profile("p", queue_sort=None, pre_enqueue=(plugin,))
-    care = PluginSupervisor({"p": profile}, {}, Ear())
+    supervisor = PluginSupervisor({"p": profile}, {}, Ear())
 
-    assert care.rules(profile, rules_for(profile.plugins)).gates == [plugin]
-    assert care.watch(profile, PODS[0], SILENT) is SILENT
+    assert supervisor.rules(profile, rules_for(profile.plugins)).gates == [plugin]
+    assert supervisor.watch(profile, PODS[0], SILENT) is SILENT
 
 
 # In the whole scheduler.
@@ -492,20 +492,20 @@ class Filters:
 
 
 def test_pods_are_placed_without_a_score_plugin_that_keeps_failing():
-    bound, _, care = run(simulated(of_name("one", Scores())))
+    bound, _, supervisor = run(simulated(of_name("one", Scores())))
 
     assert bound == {"one": 5}
-    assert "Scores" not in {each.plugin.name for each in care.profile("one").score}
+    assert "Scores" not in {each.plugin.name for each in supervisor.profile("one").score}
 
 
 def test_a_stopped_profile_says_why_and_others_go_on():
-    bound, told, care = run(simulated(of_name("one", Filters()), of_name("two")))
+    bound, told, supervisor = run(simulated(of_name("one", Filters()), of_name("two")))
 
     assert bound == {"one": 0, "two": 5}
-    assert list(care.stopped) == ["one"]
-    assert care.check() == care.stopped["one"]
+    assert list(supervisor.stopped) == ["one"]
+    assert supervisor.check() == supervisor.stopped["one"]
     assert {each[1] for each in told["one"]} == {"SchedulerError"}
-    assert {each[2] for each in told["one"]} == {care.stopped["one"]}
+    assert {each[2] for each in told["one"]} == {supervisor.stopped["one"]}
 
 
 def test_a_stall_is_broken_after_the_choice_as_well(timer):
@@ -526,8 +526,8 @@ def test_a_stall_is_broken_after_the_choice_as_well(timer):
     profile = Profile("p", queue_sort=None, reserve=several, permit=several, pre_bind=several)
     cache = ClusterCache()
     cache.add_node(make_node("a"))
-    care = PluginSupervisor({"p": profile}, {"p": {"Moody"}}, ear, timer)
-    plugins = BindingPlugins(cache, Telemetry(Metrics()), care)
+    supervisor = PluginSupervisor({"p": profile}, {"p": {"Moody"}}, ear, timer)
+    plugins = BindingPlugins(cache, Telemetry(Metrics()), supervisor)
     placement = BindingAttempt(None, profile, PODS[0], Bind(PODS[0], "a", 1, 1), 0.0, None)
 
     with pytest.raises(PluginError, match="stalled: it gave no answer in Reserve"):
@@ -544,8 +544,8 @@ def test_a_stall_in_a_condition_is_broken(timer):
     wait = WaitUntil(lambda nodes: spin(), 5, "it")
     plugin = type("Moody", (), {"name": "Moody", "pre_bind": lambda *_: [wait]})()
     profile = Profile("p", queue_sort=None, pre_bind=(plugin,))
-    care = PluginSupervisor({"p": profile}, {"p": {"Moody"}}, Ear(), timer)
-    plugins = BindingPlugins(ClusterCache(), Telemetry(Metrics()), care)
+    supervisor = PluginSupervisor({"p": profile}, {"p": {"Moody"}}, Ear(), timer)
+    plugins = BindingPlugins(ClusterCache(), Telemetry(Metrics()), supervisor)
     placement = BindingAttempt(None, profile, PODS[0], Bind(PODS[0], "a", 1, 1), 0.0, None)
 
     (effect,) = plugins.effects(plugin, placement)
