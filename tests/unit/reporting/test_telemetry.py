@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from scheduler.errors import Gone, Unreachable
 from scheduler.framework.rejection import Reject, Wait
 from scheduler.model.fact import Added, Deleted, Resource, Updated
 from scheduler.observe.metrics import Metrics
@@ -38,6 +39,19 @@ def test_facts_have_kube_schedulers_names(fact, labels):
     name = "scheduler_event_handling_duration_seconds_count"
     samples = [s for family in metrics.registry.collect() for s in family.samples]
     assert sorted(s.labels["event"] for s in samples if s.name == name) == labels
+
+
+@pytest.mark.parametrize(
+    ("problem", "reason"),
+    [(Gone("too old"), "expired"), (Unreachable("10.0.0.1:4104 gave no answer"), "broken")],
+)
+def test_a_watch_that_expired_is_told_from_one_that_broke_by_its_error(problem, reason):
+    metrics = Metrics()
+
+    Telemetry(metrics).watch_restarted(Resource.POD, problem)
+
+    labels = {"resource": "Pod", "reason": reason}
+    assert metrics.registry.get_sample_value("py_scheduler_watch_restarts_total", labels) == 1
 
 
 @in_virtual_time
