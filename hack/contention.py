@@ -66,7 +66,7 @@ class Fate:
     owner: str
     node: str = ""
     bound_at: float = 0.0
-    refused_at: float = 0.0
+    rejected_at: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class Refusal:
     """A pod that its kubelet did not take."""
 
     bound_at: float
-    refused_at: float
+    rejected_at: float
 
 
 @dataclass
@@ -129,7 +129,7 @@ def most_further(refusals: list[Refusal]) -> int:
     """Return how many refusals at most were of pods that were bound after another was seen."""
     return max(
         (
-            sum(other.bound_at > each.refused_at + _SEEN_SECONDS for other in refusals)
+            sum(other.bound_at > each.rejected_at + _SEEN_SECONDS for other in refusals)
             for each in refusals
         ),
         default=0,
@@ -147,7 +147,9 @@ class Watcher:
     @property
     def refusals(self) -> int:
         """How many pods of ours were refused so far."""
-        return sum(bool(fate.refused_at) and fate.scheduler == OURS for fate in self.fates.values())
+        return sum(
+            bool(fate.rejected_at) and fate.scheduler == OURS for fate in self.fates.values()
+        )
 
     async def run(self, api: AsyncApi) -> None:
         """Watch until cancelled."""
@@ -165,8 +167,8 @@ class Watcher:
         if spec.get("nodeName") and not fate.node:
             fate.node, fate.bound_at = spec["nodeName"], now
         refused = status.get("phase") == "Failed" and status.get("reason", "").startswith("OutOf")
-        if refused and not fate.refused_at:
-            fate.refused_at = now
+        if refused and not fate.rejected_at:
+            fate.rejected_at = now
         if kind == "DELETED" or metadata.get("deletionTimestamp") or status["phase"] != "Running":
             self.names.pop(metadata["uid"], None)
         else:
@@ -309,10 +311,10 @@ def count(watcher: Watcher, told: Iterator[Json], seconds: float, *, trust: bool
     ours: dict[tuple[str, str], list[Refusal]] = defaultdict(list)
     for fate in watcher.fates.values():
         tally.bound += bool(fate.node) and fate.scheduler == OURS
-        if fate.refused_at and fate.scheduler == OURS:
-            refusal = Refusal(fate.bound_at, fate.refused_at)
+        if fate.rejected_at and fate.scheduler == OURS:
+            refusal = Refusal(fate.bound_at, fate.rejected_at)
             ours[fate.owner, fate.node].append(refusal)
-        elif fate.refused_at:
+        elif fate.rejected_at:
             tally.theirs += 1
     tally.ours = dict(ours)
     for line in told:

@@ -10,10 +10,12 @@ import sys
 from collections import Counter
 from collections.abc import Iterable
 from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
 from typing import Final
 
 import structlog
 
+from hack.decisions import Decisions
 from scheduler.testing.simulation import MOST_STEPS, Outcome, simulate
 
 _RUNS: Final = 10_000
@@ -24,12 +26,14 @@ _PROGRESS: Final = 1000
 def main() -> int:
     options = _parse(sys.argv[1:])
     if options.seed is not None:
-        return _count([_simulate((options.seed, options.steps))])
+        work = (options.seed, options.steps, options.kills)
+        return _count([_simulate(work)], Decisions(options.decisions))
     seeds = range(options.first, options.first + options.runs)
     # Unlike a multiprocessing.Pool, it tells when a worker dies.
     with ProcessPoolExecutor(options.jobs, initializer=_be_silent) as pool:
-        work = ((seed, options.steps) for seed in seeds)
-        return _count(pool.map(_simulate, work, chunksize=8))
+        runs = ((seed, options.steps, options.kills) for seed in seeds)
+        outcomes = pool.map(_simulate, runs, chunksize=8)
+        return _count(outcomes, Decisions(options.decisions))
 
 
 def _parse(words: list[str]) -> argparse.Namespace:
@@ -38,14 +42,16 @@ def _parse(words: list[str]) -> argparse.Namespace:
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--seed", type=int, help="run this one alone")
     parser.add_argument("--steps", type=int, default=MOST_STEPS, help="of a run, at most")
+    parser.add_argument("--no-kills", dest="kills", action="store_false", help="let no process die")
+    parser.add_argument("--decisions", type=Path, metavar="FILE", help="write a digest for each")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     return parser.parse_args(words)
 
 
-def _simulate(work: tuple[int, int]) -> Outcome:
+def _simulate(work: tuple[int, int, bool]) -> Outcome:
     _be_silent()
-    seed, steps = work
-    return simulate(seed, most_steps=steps)
+    seed, steps, kills = work
+    return simulate(seed, most_steps=steps, kills=kills)
 
 
 def _be_silent() -> None:
@@ -53,7 +59,7 @@ def _be_silent() -> None:
     structlog.configure(wrapper_class=quiet)
 
 
-def _count(outcomes: Iterable[Outcome]) -> int:
+def _count(outcomes: Iterable[Outcome], decisions: Decisions) -> int:
     """Print what went wrong and the totals; return the exit code."""
     runs = steps = violations = 0
     faults: Counter[str] = Counter()
@@ -63,6 +69,7 @@ def _count(outcomes: Iterable[Outcome]) -> int:
         steps += outcome.steps
         faults.update(outcome.kinds)
         deaths.update(outcome.deaths)
+        decisions.add([outcome.seed, outcome.decisions])
         if outcome.violation:
             violations += 1
             if violations <= _TOLD:
@@ -71,6 +78,7 @@ def _count(outcomes: Iterable[Outcome]) -> int:
             print(f"... {runs} runs, {violations} violations", flush=True)
     kinds = ", ".join(f"{count} {kind}" for kind, count in faults.most_common())
     print(f"faults: {kinds}; killed at {len(deaths)} places")
+    print(f"decisions: {decisions.digest}")
     total = faults.total()
     print(f"simulation: {runs} runs, {steps} steps, {total} faults, {violations} violations")
     return 1 if violations else 0

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from hack.binaries.pins import KUBERNETES
 from hack.binaries.toolchain import BuildError
+from hack.decisions import Decisions
 from hack.fidelity.clusters import PODS_IN_QUESTION, Question, make_question
 from hack.fidelity.compare import Difference, differences
 from hack.fidelity.coverage import Coverage
@@ -40,14 +41,16 @@ def main() -> int:
         with Oracle() as oracle:
             if options.record:
                 return _record(oracle, options.record, options.seed)
-            run = Run(oracle, options.coverage)
-            if options.case:
+            run = Run(oracle, options.coverage, Decisions(options.decisions))
+            if options.again:
+                run.judge_again(options.again)
+            elif options.case:
                 seed, _, number = options.case.partition(":")
                 run.compare_linked(int(seed), [int(number)])
             else:
                 run.compare_documents(options.seed, options.documents)
                 run.compare_linked(options.seed, range(math.ceil(options.pods / PODS_IN_QUESTION)))
-                run.compare_live(options.seed, options.live_pods)
+                run.compare_live(options.seed, options.live_pods, options.questions)
     except (BuildError, OracleError) as error:
         print(error, file=sys.stderr)
         return 2
@@ -69,6 +72,13 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument("--case", metavar="SEED:NUMBER", help="only this cluster")
     parser.add_argument("--record", type=Path, metavar="FILE", help="write a golden file")
+    parser.add_argument("--decisions", type=Path, metavar="FILE", help="write what we decided")
+    parser.add_argument(
+        "--questions", type=Path, metavar="FILE", help="write what the live part asked us"
+    )
+    parser.add_argument(
+        "--again", type=Path, metavar="FILE", help="only judge these questions, on our side alone"
+    )
     return parser.parse_args()
 
 
@@ -92,11 +102,13 @@ class Run:
     Args:
         oracle: Answers for kube-scheduler's plugins.
         least: How often everything has to occur.
+        decisions: Takes all our answers.
     """
 
-    def __init__(self, oracle: Oracle, least: int) -> None:
+    def __init__(self, oracle: Oracle, least: int, decisions: Decisions) -> None:
         self._oracle = oracle
         self._least = least
+        self._decisions = decisions
         self._pods = self._clusters = self._mismatches = 0
         self._too_rare: list[str] = []
 
@@ -125,11 +137,24 @@ class Run:
         if len(numbers) > 1:
             self._too_rare += coverage.missing(compared_plugins(), self._least)
 
-    def compare_live(self, seed: int, pods: int) -> None:
+    def judge_again(self, path: Path) -> None:
+        """Judge the questions of an earlier live part once more.
+
+        The live part never asks the same twice: kube-scheduler breaks ties by chance, and pods that
+        it has placed are part of the next question.
+        """
+        with path.open() as lines:
+            for line in lines:
+                asked = json.loads(line)
+                ours = OurCluster(asked["config"], asked["objects"])
+                self._decisions.add([ours.judge(pod) for pod in asked["pods"]])
+                self._pods += 1
+
+    def compare_live(self, seed: int, pods: int, questions: Path | None = None) -> None:
         """Compare pods that the program itself decides about with what both others say."""
         if not pods:
             return
-        live = Live(self._oracle.ask, self._tell, seed)
+        live = Live(self._oracle.ask, self._tell, seed, Decisions(questions))
         live.run(pods)
         print(f"live: {_listed(live.found)}; nodes refused by {_listed(live.coverage.refused)}")
         self._pods += live.pods
@@ -140,6 +165,7 @@ class Run:
         """Print what was too rare and the last line; return the exit code."""
         for line in self._too_rare:
             print(f"not enough: {line}")
+        print(f"decisions: {self._decisions.digest}")
         print(
             f"fidelity: {self._pods} pods, {self._clusters} clusters, {self._mismatches} mismatches"
         )
@@ -151,7 +177,9 @@ class Run:
         assert ours.names == answer["nodes"], "the sides disagree about which nodes there are"
         for pod, said in zip(question.pods, answer["pods"], strict=True):
             coverage.count(said, len(ours.names))
-            found = list(differences(said, ours.judge(pod), pod, ours.names))
+            judged = ours.judge(pod)
+            self._decisions.add(judged)
+            found = list(differences(said, judged, pod, ours.names))
             if found:
                 self._tell(
                     Question(question.objects, [pod], question.config, question.origin), found

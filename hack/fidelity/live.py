@@ -32,6 +32,8 @@ from hack.waiting import until
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from hack.decisions import Decisions
+
     Ask = Callable[["Json"], "Json"]
     Tell = Callable[[Question, Sequence[Difference]], None]
 
@@ -70,11 +72,13 @@ class Live:
         ask: Puts a question to the oracle.
         tell: Is told of every pod about which somebody disagrees.
         seed: From which everything is made.
+        questions: Takes what our side was asked.
     """
 
-    def __init__(self, ask: Ask, tell: Tell, seed: int) -> None:
+    def __init__(self, ask: Ask, tell: Tell, seed: int, questions: Decisions) -> None:
         self._ask = ask
         self._tell = tell
+        self._questions = questions
         self._seed = seed
         self.found: Counter[str] = Counter()
         self.coverage = Coverage()
@@ -139,6 +143,7 @@ class Live:
             self.found["invalid"] += 1
             return
         question = Question(before, [posted], config, f"{cluster.name} of {self._seed}")
+        self._questions.add({"objects": before, "pods": [posted], "config": config})
         decided = cluster.decided(posted)
         said = ours.judge(posted)
         (linked,) = self._ask(question.document)["pods"]

@@ -16,9 +16,11 @@ import json
 import sys
 import time
 from collections import Counter
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from hack.control_plane import ControlPlane
+from hack.decisions import Decisions
 from hack.fidelity.clusters import Question
 from hack.fidelity.full_clusters import make_full_cluster
 from hack.fidelity.live_cluster import LiveCluster, ObjectStore, bare
@@ -62,7 +64,15 @@ def main() -> int:
         "--coverage", type=int, default=8, help="how often everything has to occur; 0: never"
     )
     parser.add_argument("--case", metavar="SEED:NUMBER", help="only this cluster")
+    parser.add_argument("--questions", type=Path, metavar="FILE", help="write what we were asked")
+    parser.add_argument("--decisions", type=Path, metavar="FILE", help="write what we decided")
+    parser.add_argument(
+        "--again", type=Path, metavar="FILE", help="only judge these questions, on our side alone"
+    )
     options = parser.parse_args()
+    decisions = Decisions(options.decisions)
+    if options.again:
+        return _judge_again(options.again, decisions)
     seed, numbers = options.seed, range(options.clusters)
     if options.case:
         seed, only = map(int, options.case.split(":"))
@@ -72,66 +82,111 @@ def main() -> int:
         # Else a pod that waits is tried again as soon as nobody else is there.
         gates = "--feature-gates=SchedulerPopFromBackoffQ=false"
         plane.start_kube_scheduler(CONFIG, flags=[gates])
-        run = asyncio.run(_compare(plane, seed, numbers))
+        run = Run(Decisions(options.questions), decisions)
+        asyncio.run(_compare(run, plane, seed, numbers))
     for line in run.lines():
         print(line)
     missing = list(run.missing(options.coverage)) if len(numbers) > 1 else []
     for line in missing:
         print(f"not enough: {line}")
+    print(f"decisions: {decisions.digest}")
     print(
         f"preemption: {len(numbers)} clusters, {run.asked} preemptors, {run.mismatches} mismatches"
     )
     return int(bool(missing or run.mismatches))
 
 
-async def _compare(plane: ControlPlane, seed: int, numbers: Sequence[int]) -> Run:
+def _judge_again(path: Path, decisions: Decisions) -> int:
+    """Judge the questions of an earlier run once more.
+
+    No run asks the same as another: kube-scheduler breaks ties by chance.
+    """
+    asked = 0
+    with path.open() as lines:
+        for line in lines:
+            question = json.loads(line)
+            decisions.add(as_decided(ask_ours(question["before"], question["pod"])))
+            asked += 1
+    print(f"decisions: {decisions.digest}")
+    print(f"preemption: {asked} preemptors judged again")
+    return 0
+
+
+def as_decided(ours: Answer) -> Json:
+    """Return what we decided as JSON: what is chosen, whom it costs, what is said."""
+    decision = ours.decision
+    return {
+        "decision": type(decision).__name__,
+        "node": decision.node if isinstance(decision, Bind | Preempt) else "",
+        "victims": [pod.uid for pod in decision.victims] if isinstance(decision, Preempt) else [],
+        "nomination": repr(decision.nomination),
+        "message": ours.message,
+        "nodes": sorted(ours.nodes),
+        "level": ours.level,
+        "candidates": [
+            [node, [pod.uid for pod in each.victims], each.pdb_violations]
+            for node, each in ours.candidates.items()
+        ],
+    }
+
+
+async def _compare(run: Run, plane: ControlPlane, seed: int, numbers: Sequence[int]) -> None:
     async with LiveCluster(plane.admin_kubeconfig) as live:
-        run = Run(live)
+        run.live = live
         for number in numbers:
             cluster = make_full_cluster(seed, number)
             await run.compare(cluster, Dice(f"after:{cluster.origin}"))
-        return run
 
 
 class Run:
-    """One comparison."""
+    """One comparison.
 
-    def __init__(self, live: LiveCluster) -> None:
+    Args:
+        questions: Takes what our side is asked.
+        decisions: Takes what it decides.
+    """
+
+    live: LiveCluster
+
+    def __init__(self, questions: Decisions, decisions: Decisions) -> None:
+        self._questions = questions
+        self._decisions = decisions
         self.asked = 0
         self.mismatches = 0
         self._explained = 0
-        self._live = live
         self._found: Counter[str] = Counter()
 
     async def compare(self, cluster: Question, dice: Dice) -> None:
         """Fill a cluster, post the preemptors to it, compare after each, and clean up."""
-        await self._live.fill(cluster.objects)
+        await self.live.fill(cluster.objects)
         for preemptor in cluster.pods:
-            before = await self._live.objects()
+            before = await self.live.objects()
             ours, told, problems = await self._try(before, preemptor)
+            self._questions.add({"before": before, "pod": told.posted})
+            self._decisions.add(as_decided(ours))
             self.asked += 1
             self._count(before, told.posted, ours)
             if problems and upstream_miscounts(before, told.posted):
                 self._explained += 1
                 problems = []
             if problems:
-                await self._live.clear()
+                await self.live.clear()
                 await self._tell(cluster, before, preemptor, problems)
                 return
-            await self._live.settle(told, keep=dice.chance(0.6))
-        await self._live.clear()
+            await self.live.settle(told, keep=dice.chance(0.6))
+        await self.live.clear()
 
     async def _try(
         self, before: Sequence[Json], preemptor: Json
     ) -> tuple[Answer, ObjectStore, list[str]]:
         """Post a pod, and compare what becomes of it with what we would do."""
-        told = await self._live.post(preemptor)
+        told = await self.live.post(preemptor)
         ours = ask_ours(before, told.posted)
         if told.nominated in ours.candidates and isinstance(ours.decision, Preempt):
             leaving = {each.uid for each in ours.candidates[told.nominated].victims}
-            await self._live.watch_leaving(told, len(leaving - _going(before)))
+            await self.live.watch_leaving(told, len(leaving - _going(before)))
         else:
-            await self._live.watch_leaving(told, 0)
+            await self.live.watch_leaving(told, 0)
         return ours, told, list(differences(before, told, ours))
 
     # Mismatches.
@@ -170,13 +225,13 @@ class Run:
     async def _still_differs(self, question: Question) -> bool:
         try:
             async with asyncio.timeout(_SHRINKING_PATIENCE_SECONDS):
-                await self._live.fill(question.objects)
-                before = await self._live.objects()
+                await self.live.fill(question.objects)
+                before = await self.live.objects()
                 _, _, problems = await self._try(before, question.pods[0])
         except Exception:  # noqa: BLE001 - made too small: either side may refuse the question
             return False
         finally:
-            await self._live.clear()
+            await self.live.clear()
         return bool(problems)
 
     # Coverage.

@@ -12,7 +12,7 @@ from scheduler.binding.binding_attempt import BindingAttempt
 from scheduler.errors import ApiError, Unreachable
 from scheduler.framework.decision import SetTo
 from scheduler.framework.effects import Patch
-from scheduler.framework.extender_protocol import bind_question, is_interested, read_bind
+from scheduler.framework.extender_protocol import bind_request, is_interested, read_bind
 from scheduler.kube.binding import BindOutcome, Bound, Refused, bind
 from scheduler.kube.pod_status import Unwritten, nomination_patch, patch_status
 from scheduler.kube.requests import MERGE_PATCH, Requests
@@ -80,7 +80,7 @@ class BindingRequests:
         """
         for extender in placement.extenders.extenders:
             if extender.bind_verb and is_interested(extender, placement.pod):
-                question = bind_question(extender, placement.pod, placement.node)
+                question = bind_request(extender, placement.pod, placement.node)
                 why = read_bind(question, await placement.extenders.ask(question))
                 if not why:
                     return Bound(placement.node)

@@ -10,7 +10,7 @@ from scheduler.model.fact import KubeObject, ResourceName
 from scheduler.model.node import Node
 from scheduler.model.objects import PriorityClass
 from scheduler.model.pod import Pod
-from scheduler.model.trust import is_refused, seconds_of
+from scheduler.model.trust import is_rejected_by_kubelet, seconds_of
 
 _ENDED = frozenset({"Succeeded", "Failed"})
 
@@ -54,7 +54,7 @@ class Picture:
     def _take_pod(self, pod: Pod) -> None:
         self._date(pod.metadata.creation_timestamp, pod.status.start_time)
         self._date(*(each.last_transition_time for each in pod.status.conditions))
-        if is_refused(pod):
+        if is_rejected_by_kubelet(pod):
             self.refused.append(pod)
         if pod.status.phase in _ENDED:
             self.ended[pod.key] = pod.status.phase

@@ -11,7 +11,7 @@ from scheduler.cache.cluster_cache import ClusterCache
 from scheduler.cache.trust_ledger import TrustLedger
 from scheduler.model.fact import Added, Deleted, Updated
 from scheduler.model.pod import Pod
-from scheduler.model.trust import owner_of, refusal, refused_at
+from scheduler.model.trust import kubelet_rejection, owner_of, rejected_at
 
 
 def remember(
@@ -19,11 +19,11 @@ def remember(
 ) -> TrustLedger:
     """Put into *cache* what follows *now*, seconds since 1970, from pods that were refused."""
     ledger = TrustLedger()
-    dated = ((refused_at(pod), pod) for pod in refused if pod.spec.scheduler_name in ours)
+    dated = ((rejected_at(pod), pod) for pod in refused if pod.spec.scheduler_name in ours)
     known = sorted(((at, pod) for at, pod in dated if at is not None), key=lambda each: each[0])
     for at, pod in known:
         _apply(cache, ledger.pass_time(at))
-        _apply(cache, ledger.broken(owner_of(pod), pod.node_name, refusal(pod), at))
+        _apply(cache, ledger.broken(owner_of(pod), pod.node_name, kubelet_rejection(pod), at))
     _apply(cache, ledger.pass_time(now))
     return ledger
 

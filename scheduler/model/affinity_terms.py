@@ -1,7 +1,7 @@
-"""Pod affinity terms, given their meaning: which pods a term is about, and where they count.
+"""Compiled pod affinity terms: which pods a term matches, and over which topology.
 
-The keys in ``matchLabelKeys`` and ``mismatchLabelKeys`` are read by nobody here: the API server
-wrote them into the selector when the pod was created (``pkg/registry/core/pod/strategy.go``).
+The fields ``matchLabelKeys`` and ``mismatchLabelKeys`` are not read here: the API server merges
+them into the selector when it creates the pod (``pkg/registry/core/pod/strategy.go``).
 
 Source: ``kube-scheduler/framework/types.go`` (AffinityTerm, PodInfo.Update).
 """
@@ -17,92 +17,94 @@ from scheduler.model.affinity import Affinity, PodAffinity, PodAffinityTerm
 from scheduler.model.selectors import NOTHING, Selector, compile_selector
 
 
-class Bond(Enum):
-    """How a term binds the pod that carries it."""
+class TermKind(Enum):
+    """The list of a pod's affinity that a term comes from."""
 
-    NEAR = auto()
-    """Required affinity: such a pod must be in the same domain."""
-    APART = auto()
-    """Required anti-affinity: no such pod may be in the same domain."""
+    REQUIRED_AFFINITY = auto()
+    """A matching pod must be in the same domain."""
+    REQUIRED_ANTI_AFFINITY = auto()
+    """No matching pod may be in the same domain."""
+    # Upstream keeps two lists here. One is enough, since only the sign of the weight differs.
     PREFERRED = auto()
-    """A wish: the more such pods, the better, or the worse where the weight is negative."""
+    """Preferred affinity, or with a negative weight preferred anti-affinity."""
 
 
 @dataclass(frozen=True, slots=True)
-class Term:
-    """Pods in some namespaces, with some labels, and the topology in which they count.
+class AffinityTerm:
+    """Selects pods by namespace and labels, and names the topology in which they count.
 
     Args:
-        bond: How the term binds the pod that carries it.
-        topology_key: The node label that tells the domain.
-        selector: What the labels of the pods must be.
-        namespaces: Where they are.
-        namespace_selector: Where else they are: in namespaces with such labels.
-        weight: Of a wish; negative where the pod wants to be away from them.
+        kind: The list that the term comes from.
+        topology_key: The node label whose value is the domain.
+        selector: Matches the pods' labels.
+        namespaces: The pods' namespaces.
+        namespace_selector: Matches the labels of further namespaces.
+        weight: The weight of a preferred term; negative for preferred anti-affinity.
     """
 
-    bond: Bond
+    kind: TermKind
     topology_key: str
     selector: Selector
     namespaces: frozenset[str]
     namespace_selector: Selector = NOTHING
     weight: int = 0
 
-    def about(
+    def matches(
         self, namespace: str, labels: Mapping[str, str], namespace_labels: Mapping[str, str]
     ) -> bool:
-        """Tell whether the term is about a pod in *namespace* with *labels*."""
+        """Tell whether the term matches a pod in *namespace* with *labels*."""
         return (
             namespace in self.namespaces or self.namespace_selector.matches(namespace_labels)
         ) and self.selector.matches(labels)
 
 
 @dataclass(frozen=True, slots=True)
-class PodTerms:
-    """All terms of one pod, by how they bind it.
+class PodAffinityTerms:
+    """All affinity terms of one pod.
 
     Args:
-        near: Required affinity.
-        apart: Required anti-affinity.
-        preferred: Wishes of either sign.
-        problem: Why some terms cannot be read, and are left out; empty where all can.
+        required_affinity: Terms of which every one must be met.
+        required_anti_affinity: Terms of which none may be met.
+        preferred: Preferred terms of both signs.
+        problem: Why some terms are invalid and left out; empty if all are valid.
     """
 
-    near: tuple[Term, ...] = ()
-    apart: tuple[Term, ...] = ()
-    preferred: tuple[Term, ...] = ()
+    required_affinity: tuple[AffinityTerm, ...] = ()
+    required_anti_affinity: tuple[AffinityTerm, ...] = ()
+    preferred: tuple[AffinityTerm, ...] = ()
     problem: str = ""
 
-    def of(self, bond: Bond) -> tuple[Term, ...]:
-        """Return the terms that bind the pod in one way."""
-        match bond:
-            case Bond.NEAR:
-                return self.near
-            case Bond.APART:
-                return self.apart
-            case Bond.PREFERRED:
+    def of(self, kind: TermKind) -> tuple[AffinityTerm, ...]:
+        """Return the terms of one kind."""
+        match kind:
+            case TermKind.REQUIRED_AFFINITY:
+                return self.required_affinity
+            case TermKind.REQUIRED_ANTI_AFFINITY:
+                return self.required_anti_affinity
+            case TermKind.PREFERRED:
                 return self.preferred
 
-    def __iter__(self) -> Iterator[Term]:
-        yield from self.near
-        yield from self.apart
+    def __iter__(self) -> Iterator[AffinityTerm]:
+        yield from self.required_affinity
+        yield from self.required_anti_affinity
         yield from self.preferred
 
 
-NO_TERMS: Final = PodTerms()
+NO_TERMS: Final = PodAffinityTerms()
 
 
-def read_terms(affinity: Affinity | None, namespace: str) -> PodTerms:
-    """Give the terms in *affinity* of a pod in *namespace* their meaning.
+def read_terms(affinity: Affinity | None, namespace: str) -> PodAffinityTerms:
+    """Compile the terms in *affinity* of a pod in *namespace*.
 
-    A list that holds an unreadable term counts as empty, and the problem says why.
+    A list with an invalid term counts as empty, and the problem says why: upstream keeps such a pod
+    too (``PodInfo.Update`` collects parse errors), so that its other fields still count.
     """
     if affinity is None or (affinity.pod_affinity is None and affinity.pod_anti_affinity is None):
         return NO_TERMS
-    near, apart = affinity.pod_affinity or _EMPTY, affinity.pod_anti_affinity or _EMPTY
+    affine, anti = affinity.pod_affinity or _EMPTY, affinity.pod_anti_affinity or _EMPTY
     problems: list[str] = []
 
-    def read(what: str, terms: Callable[[], Iterator[Term]]) -> tuple[Term, ...]:
+    def read(what: str, terms: Callable[[], Iterator[AffinityTerm]]) -> tuple[AffinityTerm, ...]:
         try:
             return tuple(terms())
         except MalformedObject as problem:
@@ -110,49 +112,58 @@ def read_terms(affinity: Affinity | None, namespace: str) -> PodTerms:
             return ()
 
     return _shared(
-        PodTerms(
-            near=read("requiredAffinityTerms", lambda: _required(near, Bond.NEAR, namespace)),
-            apart=read(
-                "requiredAntiAffinityTerms", lambda: _required(apart, Bond.APART, namespace)
+        PodAffinityTerms(
+            required_affinity=read(
+                "requiredAffinityTerms",
+                lambda: _required(affine, TermKind.REQUIRED_AFFINITY, namespace),
             ),
-            preferred=read("preferredAffinityTerms", lambda: _preferred(near, 1, namespace))
-            + read("preferredAntiAffinityTerms", lambda: _preferred(apart, -1, namespace)),
+            required_anti_affinity=read(
+                "requiredAntiAffinityTerms",
+                lambda: _required(anti, TermKind.REQUIRED_ANTI_AFFINITY, namespace),
+            ),
+            preferred=read("preferredAffinityTerms", lambda: _preferred(affine, 1, namespace))
+            + read("preferredAntiAffinityTerms", lambda: _preferred(anti, -1, namespace)),
             problem=f"[{', '.join(problems)}]" if len(problems) > 1 else "".join(problems),
         )
     )
 
 
 @lru_cache(maxsize=4096)
-def _shared(terms: PodTerms) -> PodTerms:
-    """Return the one that stands for all equal *terms*: pods of a template share it."""
+def _shared(terms: PodAffinityTerms) -> PodAffinityTerms:
+    """Return one object for all equal *terms*.
+
+    Pods of one template then share their terms, and dictionaries of terms compare by identity.
+    """
     return terms
 
 
 _EMPTY: Final = PodAffinity()
 
 
-def _required(affinity: PodAffinity, bond: Bond, namespace: str) -> Iterator[Term]:
-    for written in affinity.required_during_scheduling_ignored_during_execution:
-        yield _read(written, bond, 0, namespace)
+def _required(affinity: PodAffinity, kind: TermKind, namespace: str) -> Iterator[AffinityTerm]:
+    for term in affinity.required_during_scheduling_ignored_during_execution:
+        yield _read(term, kind, 0, namespace)
 
 
-def _preferred(affinity: PodAffinity, sign: int, namespace: str) -> Iterator[Term]:
-    for wish in affinity.preferred_during_scheduling_ignored_during_execution:
-        yield _read(wish.pod_affinity_term, Bond.PREFERRED, sign * wish.weight, namespace)
+def _preferred(affinity: PodAffinity, sign: int, namespace: str) -> Iterator[AffinityTerm]:
+    for weighted in affinity.preferred_during_scheduling_ignored_during_execution:
+        yield _read(
+            weighted.pod_affinity_term, TermKind.PREFERRED, sign * weighted.weight, namespace
+        )
 
 
-def _read(written: PodAffinityTerm, bond: Bond, weight: int, namespace: str) -> Term:
-    """Compile one term; without namespaces it is about the pod's own.
+def _read(written: PodAffinityTerm, kind: TermKind, weight: int, namespace: str) -> AffinityTerm:
+    """Compile one term; without namespaces it selects pods of the pod's own namespace.
 
     Raises:
         MalformedObject: If a selector is invalid.
     """
-    at_home = not written.namespaces and written.namespace_selector is None
-    return Term(
-        bond,
+    own_namespace = not written.namespaces and written.namespace_selector is None
+    return AffinityTerm(
+        kind,
         written.topology_key,
         compile_selector(written.label_selector, "labelSelector"),
-        frozenset((namespace,) if at_home else written.namespaces),
+        frozenset((namespace,) if own_namespace else written.namespaces),
         compile_selector(written.namespace_selector, "namespaceSelector"),
         weight,
     )

@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from scheduler.model.affinity_terms import PodTerms, read_terms
+from scheduler.model.affinity_terms import PodAffinityTerms, read_terms
 from scheduler.model.host_ports import HostPort, host_ports_of
 from scheduler.model.meta import Condition, ObjectMeta, PodKey, PodUid, Raw, Struct
 from scheduler.model.pod_requests import (
@@ -131,7 +131,7 @@ class Pod(Struct, Raw, frozen=True, dict=True, gc=True):
         return requests_of(self.spec, self.status, SCORED)
 
     @cached_property
-    def affinity_terms(self) -> PodTerms:
+    def affinity_terms(self) -> PodAffinityTerms:
         """The pods it wants to be near to or apart from."""
         return read_terms(self.spec.affinity, self.metadata.namespace)
 

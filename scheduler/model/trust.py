@@ -15,7 +15,7 @@ from scheduler.model.pod import Pod
 NODE_DISTRUST: Final = "NodeDistrust"
 """The name in facts. Nothing of it is watched: it follows from other facts, and from time."""
 
-_REFUSALS: Final = frozenset(
+_KUBELET_REJECTIONS: Final = frozenset(
     {
         "NodeAffinity",
         "NodeName",
@@ -64,7 +64,7 @@ def owner_of(pod: Pod) -> str:
     return controller.uid or f"{controller.kind} {pod.namespace}/{controller.name}"
 
 
-def is_refused(pod: Pod) -> bool:
+def is_rejected_by_kubelet(pod: Pod) -> bool:
     """Tell whether a kubelet refused *pod* after it was bound.
 
     Source: the reasons of ``pkg/kubelet/lifecycle/predicate.go`` and of the admission handlers.
@@ -73,21 +73,21 @@ def is_refused(pod: Pod) -> bool:
     return (
         status.phase == "Failed"
         and bool(pod.node_name)
-        and (status.reason in _REFUSALS or status.reason.startswith("OutOf"))
+        and (status.reason in _KUBELET_REJECTIONS or status.reason.startswith("OutOf"))
     )
 
 
-def is_let_in(pod: Pod) -> bool:
+def is_admitted(pod: Pod) -> bool:
     """Tell whether the kubelet of its node has taken *pod*: it dates the pods that it starts."""
     return pod.status.start_time is not None
 
 
-def refusal(pod: Pod) -> str:
+def kubelet_rejection(pod: Pod) -> str:
     """Return the reason that a refused *pod* leaves behind."""
     return f"lately refused a pod of the same owner ({pod.status.reason})"
 
 
-def refused_at(pod: Pod) -> float | None:
+def rejected_at(pod: Pod) -> float | None:
     """Return when a kubelet refused *pod*, in seconds since 1970; None where nothing tells.
 
     The start time is when the kubelet first saw the pod; some write none, and then the binding is
@@ -107,5 +107,5 @@ def seconds_of(stamp: str | None) -> float | None:
         return None
 
 
-TAKEN: Final = "were lately filled by others when room was made there for the same owner"
+CAPACITY_TAKEN: Final = "were lately filled by others when room was made there for the same owner"
 """The reason that a preemption leaves behind which somebody else undid."""

@@ -26,7 +26,7 @@ from scheduler.framework.rejection import (
     Scores,
     Skip,
 )
-from scheduler.model.affinity_terms import Bond, PodTerms, Term
+from scheduler.model.affinity_terms import AffinityTerm, PodAffinityTerms, TermKind
 from scheduler.model.fact import Resource
 from scheduler.model.node import Node
 from scheduler.model.pod import Pod
@@ -35,7 +35,7 @@ from scheduler.snapshot.domains import NO_DOMAIN, DomainSums
 from scheduler.snapshot.node_table import NodeTable
 from scheduler.snapshot.objects import ClusterObjects
 from scheduler.snapshot.pod_contribution import Counted
-from scheduler.snapshot.pod_groups import PodSet
+from scheduler.snapshot.pod_sets import PodSet
 
 _NOT_NEAR: Final = "node(s) didn't match pod affinity rules"
 _NOT_APART: Final = "node(s) didn't match pod anti-affinity rules"
@@ -76,7 +76,7 @@ class InterPodAffinity:
         terms = pod.affinity_terms
         if terms.problem:
             return Refused(f"parsing pod: {terms.problem}", resolvable=False)
-        if terms.near or terms.apart or _anybody_objects(pod, nodes):
+        if terms.required_affinity or terms.required_anti_affinity or _anybody_objects(pod, nodes):
             return None
         return Skip()
 
@@ -121,7 +121,7 @@ class InterPodAffinity:
         stretched: Scores = (MAX_NODE_SCORE * ((scores - least) / (most - least))).astype(np.int64)
         return stretched
 
-    def _wishes(self, pod: Pod, terms: PodTerms, nodes: NodeTable) -> _ByKey:
+    def _wishes(self, pod: Pod, terms: PodAffinityTerms, nodes: NodeTable) -> _ByKey:
         """Collect, by topology key, whom to count and what one of them is worth."""
         wishes: _ByKey = defaultdict(list)
         if self._only_own_wishes and not terms.preferred:
@@ -129,9 +129,9 @@ class InterPodAffinity:
         for term in terms.preferred:
             wishes[term.topology_key].append((_pods_of(term, nodes.objects), term.weight))
         if self._hard_weight:
-            for term in nodes.terms_about(pod, Bond.NEAR):
+            for term in nodes.terms_matching(pod, TermKind.REQUIRED_AFFINITY):
                 wishes[term.topology_key].append((term, self._hard_weight))
-        for term in nodes.terms_about(pod, Bond.PREFERRED):
+        for term in nodes.terms_matching(pod, TermKind.PREFERRED):
             wishes[term.topology_key].append((term, term.weight))
         return wishes
 
@@ -154,7 +154,7 @@ def _not_near(pod: Pod, nodes: NodeTable) -> NodeMask:
     The first pod of a kind that requires its own kind is let in wherever nodes have the labels,
     or no pod of the kind could ever start.
     """
-    terms = pod.affinity_terms.near
+    terms = pod.affinity_terms.required_affinity
     missing, alone = np.zeros((2, len(nodes)), dtype=np.bool_)
     if not terms:
         return missing
@@ -174,7 +174,7 @@ def _not_apart(pod: Pod, nodes: NodeTable) -> NodeMask:
     """Return nodes around which there is a pod that *pod* requires to be apart from."""
     crowded = np.zeros(len(nodes), dtype=np.bool_)
     avoided: _ByKey = defaultdict(list)
-    for term in pod.affinity_terms.apart:
+    for term in pod.affinity_terms.required_anti_affinity:
         avoided[term.topology_key].append((_pods_of(term, nodes.objects), 1))
     for key, parts in avoided.items():
         crowded |= nodes.sum_domains(key, parts).here > 0
@@ -196,7 +196,7 @@ def _anybody_objects(pod: Pod, nodes: NodeTable) -> bool:
 def _objections(pod: Pod, nodes: NodeTable) -> Iterator[DomainSums]:
     """Count, by one topology key after the other, the pods that require to be apart from *pod*."""
     objecting: _ByKey = defaultdict(list)
-    for term in nodes.terms_about(pod, Bond.APART):
+    for term in nodes.terms_matching(pod, TermKind.REQUIRED_ANTI_AFFINITY):
         objecting[term.topology_key].append((term, 1))
     for key, parts in objecting.items():
         yield nodes.sum_domains(key, parts)
@@ -205,7 +205,7 @@ def _objections(pod: Pod, nodes: NodeTable) -> Iterator[DomainSums]:
 # Which pods a term is about.
 
 
-def _pods_of(term: Term, objects: ClusterObjects) -> PodSet:
+def _pods_of(term: AffinityTerm, objects: ClusterObjects) -> PodSet:
     """Return the pods that *term* of an incoming pod is about."""
     elsewhere = term.namespace_selector
     if elsewhere.matches(_UNLABELLED):
@@ -216,7 +216,7 @@ def _pods_of(term: Term, objects: ClusterObjects) -> PodSet:
     return PodSet(namespaces, term.selector, terminating=True)
 
 
-def _meeting_all(terms: Sequence[Term], objects: ClusterObjects) -> PodSet:
+def _meeting_all(terms: Sequence[AffinityTerm], objects: ClusterObjects) -> PodSet:
     """Return the pods that all *terms* of an incoming pod are about."""
     first, *others = (_pods_of(term, objects) for term in terms)
     namespaces, selector = first.namespaces, first.selector
@@ -245,17 +245,23 @@ def _company_changed(pod: Pod, change: Change) -> bool:
     if terms.problem:
         return True
     if old is None:
-        return _all_about(terms.near, pods[0])
+        return _all_about(terms.required_affinity, pods[0])
     if new is None:
-        return _all_about(terms.apart, old) or _all_about(old.affinity_terms.apart, pod)
-    came = not _all_about(terms.near, old) and _all_about(terms.near, new)
-    went = _all_about(terms.apart, old) and not _all_about(terms.apart, new)
+        return _all_about(terms.required_anti_affinity, old) or _all_about(
+            old.affinity_terms.required_anti_affinity, pod
+        )
+    came = not _all_about(terms.required_affinity, old) and _all_about(terms.required_affinity, new)
+    went = _all_about(terms.required_anti_affinity, old) and not _all_about(
+        terms.required_anti_affinity, new
+    )
     return came or went
 
 
-def _all_about(terms: Sequence[Term], pod: Pod) -> bool:
+def _all_about(terms: Sequence[AffinityTerm], pod: Pod) -> bool:
     """Tell whether all *terms*, of which there must be some, are about *pod*."""
-    return bool(terms) and all(term.about(pod.namespace, pod.labels, _UNLABELLED) for term in terms)
+    return bool(terms) and all(
+        term.matches(pod.namespace, pod.labels, _UNLABELLED) for term in terms
+    )
 
 
 def _domains_changed(pod: Pod, change: Change) -> bool:
@@ -266,14 +272,16 @@ def _domains_changed(pod: Pod, change: Change) -> bool:
         return True
     after = new.metadata.labels
     if old is None:
-        return bool(terms.apart) or any(term.topology_key in after for term in terms.near)
+        return bool(terms.required_anti_affinity) or any(
+            term.topology_key in after for term in terms.required_affinity
+        )
     before = old.metadata.labels
     arrived = (
         term.topology_key in after and after[term.topology_key] != before.get(term.topology_key)
-        for term in terms.near
+        for term in terms.required_affinity
     )
     left = (
         term.topology_key in before and before[term.topology_key] != after.get(term.topology_key)
-        for term in terms.apart
+        for term in terms.required_anti_affinity
     )
     return any(arrived) or any(left)

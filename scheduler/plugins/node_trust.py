@@ -12,7 +12,7 @@ from typing import Final
 from scheduler.framework.cluster_event import NODE_ADD, POD, Action, Change, ClusterEvent, Requeue
 from scheduler.framework.rejection import Rejection, Skip
 from scheduler.model.pod import Pod
-from scheduler.model.trust import NODE_DISTRUST, Distrust, is_let_in, owner_of
+from scheduler.model.trust import NODE_DISTRUST, Distrust, is_admitted, owner_of
 from scheduler.snapshot.node_table import NodeTable
 
 ON_TRIAL: Final = "are being tried again with another pod of the same owner"
@@ -64,6 +64,6 @@ def _is_tried(distrust: Distrust, pod: Pod, nodes: NodeTable) -> bool:
     """Tell whether another pod of the owner is on the node that no kubelet has let in yet."""
     row = nodes.row_of(distrust.node)
     return row is not None and any(
-        other.uid != pod.uid and not is_let_in(other) and owner_of(other) == distrust.owner
+        other.uid != pod.uid and not is_admitted(other) and owner_of(other) == distrust.owner
         for other in nodes.pods_on(row)
     )

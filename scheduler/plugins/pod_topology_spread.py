@@ -30,7 +30,7 @@ from scheduler.snapshot.domains import NO_DOMAIN
 from scheduler.snapshot.node_selector import required_of
 from scheduler.snapshot.node_table import NodeTable
 from scheduler.snapshot.objects import ClusterObjects
-from scheduler.snapshot.pod_groups import PodSet
+from scheduler.snapshot.pod_sets import PodSet
 
 _HARD: Final = "DoNotSchedule"
 _SOFT: Final = "ScheduleAnyway"

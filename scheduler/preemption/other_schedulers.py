@@ -11,7 +11,14 @@ from scheduler.cache.trust_ledger import TrustLedger
 from scheduler.framework.cluster_event import Action, Change, ClusterEvent
 from scheduler.model.fact import Added, Deleted, Updated
 from scheduler.model.pod import Pod
-from scheduler.model.trust import NODE_DISTRUST, TAKEN, is_let_in, owner_of, refusal, refused_at
+from scheduler.model.trust import (
+    CAPACITY_TAKEN,
+    NODE_DISTRUST,
+    is_admitted,
+    kubelet_rejection,
+    owner_of,
+    rejected_at,
+)
 from scheduler.preemption.freed_capacity import FreedCapacities, FreedCapacity
 from scheduler.queue.scheduling_queue import SchedulingQueue
 from scheduler.reporting.telemetry import Telemetry
@@ -51,46 +58,31 @@ class OtherSchedulers:
 
     def next_change(self) -> float | None:
         """Return when time alone will change something."""
-        dues = (self.ledger.next_change(), self._queue.others.next_change())
-        return min((due for due in dues if due is not None), default=None)
+        return self.ledger.next_change()
 
     def pass_time(self, now: float) -> None:
         """Let end what was to last for a while."""
         self._apply(self.ledger.pass_time(now), now)
-        for pod in self._queue.others.pass_time(now):
-            self._queue.note_given_up(pod, now)
 
     # Pods of other schedulers.
-
-    def told(self, pod: Pod, now: float) -> None:
-        """Take in a pod of another scheduler that is not bound yet."""
-        self._give_up(self._queue.others.told(pod, now), now)
-
-    def came_over(self, pod: Pod) -> None:
-        """Note that a pod of another scheduler is ours now: we nominate it ourselves."""
-        self._queue.others.gone(pod)
 
     def placed(self, pod: Pod, now: float) -> None:
         """Take in a pod that was bound, by whomever."""
         if pod.spec.scheduler_name not in self._ours:
             self._rooms.arrived(pod)
-            self._give_up(self._queue.others.gone(pod), now)
-        elif is_let_in(pod):
+            self._queue.forget_foreign(pod, now)
+        elif is_admitted(pod):
             self._note_let_in(pod, now)
 
     def updated(self, old: Pod, new: Pod, now: float) -> None:
         """Take in a new version of a bound pod, of whomever."""
-        if is_let_in(new) and not is_let_in(old):
+        if is_admitted(new) and not is_admitted(old):
             self._note_let_in(new, now)
 
     def gone(self, pod: Pod, now: float) -> None:
         """Note that a pod of another scheduler is gone."""
         self._rooms.left(pod)
-        self._give_up(self._queue.others.gone(pod), now)
-
-    def _give_up(self, pod: Pod | None, now: float) -> None:
-        if pod is not None:
-            self._queue.note_given_up(pod, now)
+        self._queue.forget_foreign(pod, now)
 
     # Trust.
 
@@ -99,14 +91,16 @@ class OtherSchedulers:
         # All replicas learn from it; one of them counts it, or the sum over them would be too high.
         if self._may_act():
             self._telemetry.kubelet_rejected(pod)
-        self._distrust(pod, pod.node_name, refusal(pod), now)
+        self._distrust(pod, pod.node_name, kubelet_rejection(pod), now)
 
     def had_refused(self, pod: Pod, now: float) -> None:
         """Note that a kubelet had refused a pod of ours before this process listened."""
-        at = refused_at(pod)
+        at = rejected_at(pod)
         if at is not None:
             began = now - max(0.0, self._wall_seconds() - at)
-            self._apply(self.ledger.broken(owner_of(pod), pod.node_name, refusal(pod), began), now)
+            self._apply(
+                self.ledger.broken(owner_of(pod), pod.node_name, kubelet_rejection(pod), began), now
+            )
             self._apply(self.ledger.pass_time(now), now)
 
     def _note_let_in(self, pod: Pod, now: float) -> None:
@@ -119,7 +113,7 @@ class OtherSchedulers:
         """Note that others took the room that was made for *pod*."""
         self._rooms.forget(pod.uid)
         self._telemetry.preemption_undone(pod, room.node, tuple(room.taken_by.values()))
-        self._distrust(pod, room.node, TAKEN, now)
+        self._distrust(pod, room.node, CAPACITY_TAKEN, now)
 
     def vanished(self, node: str, now: float) -> None:
         """Note that a node is no more; what was held against it went with it."""

@@ -10,7 +10,7 @@ from scheduler.snapshot.arrays import Int64s, Mask, Rows, T, read_only
 from scheduler.snapshot.columns import ClusterColumns
 from scheduler.snapshot.count_column import CountColumn
 from scheduler.snapshot.pod_contribution import Contribution
-from scheduler.snapshot.what_if import NO_CHANGES, Changes
+from scheduler.snapshot.what_if import NO_CHANGES, RowChanges
 
 
 class ColumnView:
@@ -31,8 +31,8 @@ class ColumnView:
         self,
         columns: ClusterColumns,
         rows: Rows | None = None,
-        changes: Changes = NO_CHANGES,
-        world: Changes = NO_CHANGES,
+        changes: RowChanges = NO_CHANGES,
+        world: RowChanges = NO_CHANGES,
     ) -> None:
         self._columns = columns
         self._generation = columns.generation

@@ -6,19 +6,19 @@ from hashlib import blake2b
 
 import numpy as np
 
-from scheduler.model.affinity_terms import Bond
+from scheduler.model.affinity_terms import TermKind
 from scheduler.model.host_ports import HostPort
 from scheduler.model.node import Node
 from scheduler.model.pod import Pod
 from scheduler.model.resources import CPU, MEMORY
 from scheduler.model.taints import Taint
-from scheduler.snapshot.affinity_terms import TermIndex
 from scheduler.snapshot.count_column import CountColumn
 from scheduler.snapshot.disks import DisksInUse
 from scheduler.snapshot.labels import LabelIndex
 from scheduler.snapshot.objects import ClusterObjects
-from scheduler.snapshot.pod_groups import PodGroups
+from scheduler.snapshot.pod_sets import PodSetColumns
 from scheduler.snapshot.potential_victims import PotentialVictimsColumn
+from scheduler.snapshot.term_index import TermIndex
 from scheduler.snapshot.volume_use import VolumeUse
 
 WILDCARD = "0.0.0.0"  # noqa: S104 - the address of a host port that is wanted everywhere
@@ -82,8 +82,8 @@ class ClusterColumns:
         self.unschedulable = CountColumn()
         self.labels = LabelIndex(self.nodes)
         self.taints = TaintSets()
-        self.groups = PodGroups()
-        self.terms = {bond: TermIndex() for bond in Bond}
+        self.groups = PodSetColumns()
+        self.terms = {kind: TermIndex() for kind in TermKind}
         self.closed: dict[int, str] = {}
         self.name_hashes = np.zeros(64, dtype=np.uint64)
         self._ports: dict[tuple[str, int], dict[str, CountColumn]] = {}
@@ -237,7 +237,7 @@ class ClusterColumns:
         self.groups.add(row, pod, sign)
         if pod.spec.affinity is not None:
             for term in pod.affinity_terms:
-                self.terms[term.bond].add(row, term, sign)
+                self.terms[term.kind].add(row, term, sign)
         self.disks.add_pod(row, pod, sign)
         self.volumes.add_pod(row, pod, sign)
 
@@ -276,9 +276,9 @@ class ClusterColumns:
         pods = self.pods[target].values()
         self.groups.move(source, target, pods)
         self.disks.move(source, target, pods)
-        for bond, index in self.terms.items():
+        for kind, index in self.terms.items():
             index.move(
-                source, target, {term for pod in pods for term in pod.affinity_terms.of(bond)}
+                source, target, {term for pod in pods for term in pod.affinity_terms.of(kind)}
             )
         self.volumes.move(source, target)
         self.taints.ids[target] = self.taints.ids[source]

@@ -45,7 +45,7 @@ class FieldTest:
 
 
 @dataclass(frozen=True, slots=True)
-class Term:
+class CompiledTerm:
     """All labels and all fields must agree."""
 
     labels: tuple[Requirement, ...] = ()
@@ -69,7 +69,7 @@ class Term:
 class AnyOf:
     """Any of the terms must match; *broken* tells that others were left out as invalid."""
 
-    terms: tuple[Term, ...]
+    terms: tuple[CompiledTerm, ...]
     broken: bool
 
     def matches(self, node: Node) -> bool:
@@ -123,7 +123,7 @@ class PreferredTerm:
     """A term and what a node that matches it is worth."""
 
     weight: int
-    term: Term
+    term: CompiledTerm
 
 
 def required_of(pod: Pod) -> RequiredAffinity:
@@ -174,13 +174,13 @@ def preferred_of(affinity: NodeAffinity) -> tuple[PreferredTerm, ...]:
     )
 
 
-def compile_term(term: NodeSelectorTerm, path: str) -> Term:
+def compile_term(term: NodeSelectorTerm, path: str) -> CompiledTerm:
     """Compile *term*.
 
     Raises:
         MalformedObject: If an expression is invalid; its path begins with *path*.
     """
-    return Term(
+    return CompiledTerm(
         tuple(
             node_requirement(expression, f"{path}matchExpressions[{index}]")
             for index, expression in enumerate(term.match_expressions)

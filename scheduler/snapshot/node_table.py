@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduler.model.affinity_terms import Bond, Term
+from scheduler.model.affinity_terms import AffinityTerm, TermKind
 from scheduler.model.csi_migration import UniqueVolume
 from scheduler.model.host_ports import HostPort
 from scheduler.model.node import Node
@@ -27,10 +27,10 @@ from scheduler.snapshot.domains import (
 )
 from scheduler.snapshot.objects import ClusterObjects
 from scheduler.snapshot.pod_contribution import Counted
-from scheduler.snapshot.pod_groups import PodSet
+from scheduler.snapshot.pod_sets import PodSet
 from scheduler.snapshot.potential_victims import potential_victims
 from scheduler.snapshot.volume_use import RowVolumes, UnresolvedVolumes
-from scheduler.snapshot.what_if import Changes
+from scheduler.snapshot.what_if import RowChanges
 
 
 class NodeTable(ColumnView):
@@ -48,7 +48,7 @@ class NodeTable(ColumnView):
     def cluster(self) -> "NodeTable":
         """The whole, true cluster, whatever part or what-if this view shows.
 
-        Only to whom `world_of` one row is shown, that world is the true one.
+        Only to whom `cluster_of` one row is shown, that world is the true one.
         """
         self._check()
         return NodeTable(self._columns, None, self._world, self._world)
@@ -87,14 +87,14 @@ class NodeTable(ColumnView):
         self._check()
         return NodeTable(self._columns, self._rows)
 
-    def world_of(self, row: int) -> "NodeTable":
+    def cluster_of(self, row: int) -> "NodeTable":
         """Return the whole cluster as it is in the world of *row*: one world for all its rows."""
         self._check()
         change = self._changes.get(row)
         if change is None:
             return NodeTable(self._columns)
         base = self._base(row)
-        world = Changes(self._whole, {base: change.added}, {base: change.removed})
+        world = RowChanges(self._whole, {base: change.added}, {base: change.removed})
         return NodeTable(self._columns, None, world, world)
 
     def prepare(self, pod: Pod) -> Iterator[None]:
@@ -307,20 +307,20 @@ class NodeTable(ColumnView):
             column = (
                 self._columns.groups.column(each, self._whole)
                 if isinstance(each, PodSet)
-                else self._columns.terms[each.bond].carriers(each)
+                else self._columns.terms[each.kind].carriers(each)
             )
             if column is not None:
                 total += weight * column.dense(self._whole)
         return total
 
-    def terms_about(self, pod: Pod, bond: Bond) -> Sequence[Term]:
+    def terms_matching(self, pod: Pod, kind: TermKind) -> Sequence[AffinityTerm]:
         """Return the affinity terms about *pod* that pods carry, on any node in any row's world."""
         self._check()
         namespace_labels = self._columns.objects.namespace_labels(pod.namespace)
-        found = dict.fromkeys(self._columns.terms[bond].about(pod, namespace_labels))
+        found = dict.fromkeys(self._columns.terms[kind].matching(pod, namespace_labels))
         for other in self._changes.added:
-            for term in other.affinity_terms.of(bond):
-                if term.about(pod.namespace, pod.labels, namespace_labels):
+            for term in other.affinity_terms.of(kind):
+                if term.matches(pod.namespace, pod.labels, namespace_labels):
                     found[term] = None
         return list(found)
 

@@ -182,7 +182,7 @@ class ClusterObjects:
         found = self.get(Resource.PERSISTENT_VOLUME_CLAIM, namespace, name)
         return found if isinstance(found, PersistentVolumeClaim) else None
 
-    def told_claim(self, namespace: str, name: str) -> PersistentVolumeClaim | None:
+    def api_claim(self, namespace: str, name: str) -> PersistentVolumeClaim | None:
         """Return a claim as the API server has it."""
         found = self.told(Resource.PERSISTENT_VOLUME_CLAIM, namespace, name)
         return found if isinstance(found, PersistentVolumeClaim) else None
@@ -192,7 +192,7 @@ class ClusterObjects:
         found = self.get(Resource.PERSISTENT_VOLUME, "", name)
         return found if isinstance(found, PersistentVolume) else None
 
-    def told_volume(self, name: str) -> PersistentVolume | None:
+    def api_volume(self, name: str) -> PersistentVolume | None:
         """Return a volume as the API server has it."""
         found = self.told(Resource.PERSISTENT_VOLUME, "", name)
         return found if isinstance(found, PersistentVolume) else None

@@ -8,12 +8,12 @@ from collections.abc import Callable, Hashable, Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from scheduler.model.affinity_terms import Term
+from scheduler.model.affinity_terms import AffinityTerm
 from scheduler.model.host_ports import HostPort, ports_conflict
 from scheduler.model.pod import Pod
-from scheduler.snapshot.pod_groups import PodSet
+from scheduler.snapshot.pod_sets import PodSet
 
-Counted = PodSet | Term
+Counted = PodSet | AffinityTerm
 """Pods that are counted: those that match, or those that carry an affinity term."""
 
 
@@ -69,10 +69,10 @@ def mounting(claim: str) -> Contribution:
 
 def counting(counted: Counted) -> Contribution:
     """Return how often pods are among *counted*; whole templates of pods are told apart once."""
-    if isinstance(counted, Term):
+    if isinstance(counted, AffinityTerm):
         return Contribution(
             counted,
-            lambda pods: [pod.affinity_terms.of(counted.bond).count(counted) for pod in pods],
+            lambda pods: [pod.affinity_terms.of(counted.kind).count(counted) for pod in pods],
         )
     known: dict[Hashable, bool] = {}
 

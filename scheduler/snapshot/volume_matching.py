@@ -24,13 +24,17 @@ from scheduler.model.storage import (
 )
 from scheduler.snapshot.node_table import NodeTable
 from scheduler.snapshot.objects import ClusterObjects
-from scheduler.snapshot.volume_reach import EVERYWHERE, Reach, compile_reach
+from scheduler.snapshot.volume_affinity import (
+    EVERY_NODE,
+    CompiledVolumeAffinity,
+    compile_volume_affinity,
+)
 
 _ELSEWHERE: Final = -2
 
 
 @dataclass(frozen=True, slots=True)
-class Match:
+class VolumeMatch:
     """What claims get on nodes that are alike.
 
     Args:
@@ -43,22 +47,22 @@ class Match:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Matches:
+class VolumeMatches:
     """The number of each row's match, and the matches."""
 
     numbers: NDArray[np.intp]
-    matches: Sequence[Match]
+    matches: Sequence[VolumeMatch]
 
 
 def match_volumes(
     claims: Iterable[PersistentVolumeClaim], objects: ClusterObjects, nodes: NodeTable
-) -> Matches:
+) -> VolumeMatches:
     """Find volumes for *claims* on every row of *nodes*."""
     by_size = sorted(claims, key=lambda claim: claim.requested or 0)
     offers = [_offer(claim, objects.volumes_of_class(claim.class_name)) for claim in by_size]
     numbers, examples = _alike(offers, nodes)
     matches = [_match(offers, nodes.node(row).metadata.labels) for row in examples]
-    return Matches(numbers, matches)
+    return VolumeMatches(numbers, matches)
 
 
 @dataclass(slots=True, eq=False)
@@ -74,19 +78,19 @@ class _Offer:
     """
 
     claim: PersistentVolumeClaim
-    reserved: list[tuple[PersistentVolume, Reach]] = field(default_factory=list)
+    reserved: list[tuple[PersistentVolume, CompiledVolumeAffinity]] = field(default_factory=list)
     volumes: list[PersistentVolume] = field(default_factory=list)
     anywhere: list[int] = field(default_factory=list)
     by_label: dict[str, dict[str, list[int]]] = field(default_factory=dict)
-    others: list[tuple[int, Reach]] = field(default_factory=list)
+    others: list[tuple[int, CompiledVolumeAffinity]] = field(default_factory=list)
 
     def sort(self) -> None:
         """Put the volumes in order, and note what each of them needs."""
         self.volumes.sort(key=lambda volume: (volume.capacity, volume.name))
         for index, volume in enumerate(self.volumes):
-            reach = compile_reach(volume.spec.node_affinity)
+            reach = compile_volume_affinity(volume.spec.node_affinity)
             only = reach.only
-            if reach == EVERYWHERE:
+            if reach == EVERY_NODE:
                 self.anywhere.append(index)
             elif only is None:
                 self.others.append((index, reach))
@@ -135,7 +139,7 @@ def _offer(claim: PersistentVolumeClaim, volumes: Iterable[PersistentVolume]) ->
         if not _is_eligible(volume, claim):
             continue
         if volume.spec.claim_ref is not None:
-            offer.reserved.append((volume, compile_reach(volume.spec.node_affinity)))
+            offer.reserved.append((volume, compile_volume_affinity(volume.spec.node_affinity)))
         elif (
             volume.status.phase == AVAILABLE
             and selector.matches(volume.metadata.labels)
@@ -187,7 +191,7 @@ def _labels_that_matter(offers: Iterable[_Offer]) -> dict[str, frozenset[str] | 
     return found
 
 
-def _match(offers: Sequence[_Offer], labels: Mapping[str, str]) -> Match:
+def _match(offers: Sequence[_Offer], labels: Mapping[str, str]) -> VolumeMatch:
     taken: set[str] = set()
     found, left = [], []
     for offer in offers:
@@ -197,4 +201,4 @@ def _match(offers: Sequence[_Offer], labels: Mapping[str, str]) -> Match:
         else:
             taken.add(volume.name)
             found.append((offer.claim, volume))
-    return Match(tuple(found), tuple(left))
+    return VolumeMatch(tuple(found), tuple(left))

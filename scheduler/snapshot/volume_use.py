@@ -29,7 +29,7 @@ from scheduler.model.storage import (
 from scheduler.model.volumes import PodClaim, Volume
 from scheduler.snapshot.count_column import CountColumn, count_under
 from scheduler.snapshot.objects import ClusterObjects
-from scheduler.snapshot.what_if import Change
+from scheduler.snapshot.what_if import RowChange
 
 # No driver names a volume like that, so a volume yet to be made is none that exists.
 _TO_BE_MADE: Final = "\0to be made"
@@ -143,7 +143,7 @@ class VolumeUse:
         self.count()
         return self._counted.get(row, _NO_VOLUMES)
 
-    def after(self, row: int, change: Change, pods: Iterable[Pod]) -> RowVolumes:
+    def after(self, row: int, change: RowChange, pods: Iterable[Pod]) -> RowVolumes:
         """Return the volumes of one row after *change*, which leaves *pods* on it."""
         before = self.on(row)
         if not any(pod.storage for pod in (*change.added, *change.removed)):

@@ -1,6 +1,6 @@
 """What-if changes: for some rows, the pods that are added and removed there, and only there.
 
-A dry run removes pods and gives them back one by one, on a thousand nodes at once. Changes are
+A dry run removes pods and gives them back one by one, on a thousand nodes at once. RowChanges are
 therefore kept as steps, each with a pointer to the one before, and what columns need of them, sums
 over pods by row, is added up once for each step: a further step costs what it changes.
 """
@@ -24,7 +24,7 @@ _NOBODY: Final[frozenset[str]] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class RowChange:
     """What differs on one node in its own what-if world."""
 
     added: tuple[Pod, ...] = ()
@@ -44,7 +44,7 @@ class _Step:
         self.adding = _fixed(adding)
         self.removing = _fixed(removing)
         self.sums: dict[Hashable, Int64s] = {}
-        self.combined: dict[int, Change] | None = None
+        self.combined: dict[int, RowChange] | None = None
         self.new: tuple[Pod, ...] | None = None
         self.gone: frozenset[str] | None = None
 
@@ -78,11 +78,11 @@ class _Step:
             self.gone = (steps[-1].gone or _NOBODY).union(pod.uid for pods in here for pod in pods)
         return self.gone
 
-    def combine_into(self, rows: dict[int, Change]) -> None:
+    def combine_into(self, rows: dict[int, RowChange]) -> None:
         """Add to *rows* what this step alone changes."""
         for row in self.adding.keys() | self.removing.keys():
             rows[row] = _combine(
-                rows.get(row, Change()), self.adding.get(row, ()), self.removing.get(row, ())
+                rows.get(row, RowChange()), self.adding.get(row, ()), self.removing.get(row, ())
             )
 
 
@@ -108,14 +108,14 @@ def _totals(groups: Collection[tuple[Pod, ...]], worth: Contribution) -> Int64s:
     return np.array(totals, dtype=np.int64)
 
 
-class Changes:
-    """Changes by row of the view that they belong to.
+class RowChanges:
+    """RowChanges by row of the view that they belong to.
 
     Args:
         size: How many rows that view has.
         adding: Pods that are added to those that are there.
         removing: Pods that are removed.
-        before: Changes that were made already.
+        before: RowChanges that were made already.
     """
 
     __slots__ = ("_size", "last")
@@ -125,7 +125,7 @@ class Changes:
         size: int,
         adding: _PodsByRow,
         removing: _PodsByRow,
-        before: Optional["Changes"] = None,
+        before: Optional["RowChanges"] = None,
     ) -> None:
         self._size = size
         self.last: _Step = _Step(adding, removing, None if before is None else before.last)
@@ -139,7 +139,7 @@ class Changes:
         """Rows that may differ from the true cluster."""
         return iter(self._by_row())
 
-    def items(self) -> Iterator[tuple[int, Change]]:
+    def items(self) -> Iterator[tuple[int, RowChange]]:
         """Yield every row that may differ, with its change."""
         return iter(self._by_row().items())
 
@@ -153,7 +153,7 @@ class Changes:
         self.last.new = new
         return new or ()
 
-    def get(self, row: int) -> Change | None:
+    def get(self, row: int) -> RowChange | None:
         """Return what differs in *row*."""
         return self._by_row().get(row)
 
@@ -171,13 +171,13 @@ class Changes:
         self.last.sums[key] = total
         return total
 
-    def select(self, chosen: NDArray[np.intp]) -> "Changes":
+    def select(self, chosen: NDArray[np.intp]) -> "RowChanges":
         """Return the changes of the rows *chosen*, under their new numbers."""
         if not self:
             return self
         changes = self._by_row()
         found = {new: changes[old] for new, old in enumerate(chosen.tolist()) if old in changes}
-        selected = Changes(
+        selected = RowChanges(
             len(chosen),
             {row: change.added for row, change in found.items()},
             {row: change.removed for row, change in found.items()},
@@ -185,13 +185,13 @@ class Changes:
         selected.last.sums.update((key, sums[chosen]) for key, sums in self.last.sums.items())
         return selected
 
-    def and_also(self, size: int, adding: _PodsByRow, removing: _PodsByRow) -> "Changes":
+    def and_also(self, size: int, adding: _PodsByRow, removing: _PodsByRow) -> "RowChanges":
         """Return these changes and more; what is added and removed again cancels out."""
         if not any(adding.values()) and not any(removing.values()):
             return self
-        return Changes(size, adding, removing, self or None)
+        return RowChanges(size, adding, removing, self or None)
 
-    def _by_row(self) -> dict[int, Change]:
+    def _by_row(self) -> dict[int, RowChange]:
         """Return what differs in each row, all steps taken together."""
         last = self.last
         if last.combined is None:
@@ -204,10 +204,10 @@ class Changes:
         return last.combined
 
 
-def _combine(change: Change, adding: tuple[Pod, ...], removing: tuple[Pod, ...]) -> Change:
+def _combine(change: RowChange, adding: tuple[Pod, ...], removing: tuple[Pod, ...]) -> RowChange:
     back = {pod.uid for pod in change.removed} & {pod.uid for pod in adding}
     undone = {pod.uid for pod in change.added} & {pod.uid for pod in removing}
-    return Change(
+    return RowChange(
         added=_without(change.added, undone) + _without(adding, back),
         removed=_without(change.removed, back) + _without(removing, undone),
     )
@@ -217,4 +217,4 @@ def _without(pods: tuple[Pod, ...], uids: Collection[str]) -> tuple[Pod, ...]:
     return tuple(pod for pod in pods if pod.uid not in uids)
 
 
-NO_CHANGES: Final = Changes(0, {}, {})
+NO_CHANGES: Final = RowChanges(0, {}, {})

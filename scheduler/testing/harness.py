@@ -166,10 +166,10 @@ class Harness:
                 return each["status"], each.get("reason", ""), each.get("message", "")
         return "", "", ""
 
-    def place_of(self, pod: Pod) -> str:
-        """Return where the queue has *pod*; empty where it does not."""
-        place = self.core.queue.place_of(pod.uid)
-        return place.value if place else ""
+    def state_of(self, pod: Pod) -> str:
+        """Return the state of *pod* in the queue; empty where it has none."""
+        state = self.core.queue.state_of(pod.uid)
+        return state.value if state else ""
 
     def events_of(self, pod: Pod) -> list[tuple[str, str]]:
         """Return reason and note of the events about *pod*, in order."""

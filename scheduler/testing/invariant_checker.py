@@ -118,7 +118,7 @@ class InvariantChecker:
             tuple(self.nodes.values()),
             tuple(placed.values()),
             tuple(self._budgets.values()),
-            core.queue.nominator.by_node(),
+            core.queue.nominated_pods(),
             tuple(core.cache.view().objects.all(NODE_DISTRUST)),
             among,
         )
@@ -130,7 +130,7 @@ class InvariantChecker:
         """Judge what is held for others where room is being made: nobody less important counts."""
         if all(victim.terminating for victim in decision.victims):
             return
-        for pod in core.queue.nominator.for_node(decision.node):
+        for pod in core.queue.nominated_pods().get(decision.node, ()):
             ours = pod.spec.scheduler_name in self._ours
             assert not ours or pod.priority >= decision.pod.priority, (
                 f"{pod.key} stays nominated to {decision.node}, where {decision.pod.key} goes"
@@ -181,16 +181,16 @@ class InvariantChecker:
             if pod.node_name:
                 assert placed is not None, f"{pod.key} is bound and not counted"
                 assert placed.node_name == pod.node_name, f"{pod.key} is counted elsewhere"
-                place = core.queue.place_of(uid)
-                assert place in _DECIDED, f"{pod.key} waits although it is bound"
+                state = core.queue.state_of(uid)
+                assert state in _DECIDED, f"{pod.key} waits although it is bound"
             elif self._is_waiting(pod):
-                assert placed or core.queue.place_of(uid), f"{pod.key} ({uid}) is lost"
+                assert placed or core.queue.state_of(uid), f"{pod.key} ({uid}) is lost"
         for queued in core.queue:
             assert self._is_pending(queued.pod.uid), f"waits although gone: {queued}"
         for pod in core.evictions.preemptors:
             here = self._is_pending(pod.uid)
             assert here, f"room is made for {pod.key} although it is gone or bound"
-        for node, pods in core.queue.nominator.by_node().items():
+        for node, pods in core.queue.nominated_pods().items():
             for pod in pods:
                 here = self._is_pending(pod.uid)
                 assert here, f"{pod.key} is nominated to {node} although it is gone or bound"

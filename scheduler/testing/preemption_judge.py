@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from scheduler.cache.cluster_cache import ClusterCache
 from scheduler.cycle.scheduling import Attempt, nominated_rows
 from scheduler.framework.decision import Preempt
-from scheduler.framework.filtering import ask_pre_filters, filter_nodes
+from scheduler.framework.filtering import filter_nodes, run_pre_filters
 from scheduler.framework.observer import SILENT
 from scheduler.framework.profile import Profile
 from scheduler.model.fact import KubeObject
@@ -151,7 +151,7 @@ class _World:
     def feasible(self) -> set[str]:
         """Return the nodes that could take the pod."""
         nodes = self._cache.view()
-        narrowed = ask_pre_filters(self._profile.pre_filter, self._pod, nodes, SILENT)
+        narrowed = run_pre_filters(self._profile.pre_filter, self._pod, nodes, SILENT)
         if narrowed.refused is not None:
             return set()
         attempt = Attempt(self._profile, self._pod, nodes, self._known.nominated)

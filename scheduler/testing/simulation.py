@@ -14,7 +14,7 @@ import asyncio
 import hashlib
 import random
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
@@ -42,6 +42,7 @@ from scheduler.testing.documents import Document, encode
 from scheduler.testing.fault_injector import FaultInjector
 from scheduler.testing.harness import with_plugins
 from scheduler.testing.scheduler_process import SchedulerProcess
+from scheduler.testing.simulated_api import Request
 from scheduler.testing.workload import DOOR, OURS
 
 FEWEST_STEPS: Final = 100
@@ -75,6 +76,7 @@ class Outcome:
         kinds: How often each kind of fault happened.
         deaths: Where the scheduler was killed.
         digest: Of everything that happened: equal for a replay.
+        decisions: A digest of the requests that changed something, in order, without their times.
         violation: What was broken, with the stories of the pods concerned; empty mostly.
     """
 
@@ -84,6 +86,7 @@ class Outcome:
     deaths: tuple[str, ...]
     digest: str
     violation: str = ""
+    decisions: str = ""
 
     @property
     def faults(self) -> int:
@@ -96,9 +99,9 @@ class Outcome:
         return f"seed {self.seed}, step {self.steps}: {self.violation}\nagain: {again}"
 
 
-def simulate(seed: int, *, most_steps: int = MOST_STEPS) -> Outcome:
-    """Run the simulation of *seed*."""
-    return clock.run(_Simulation(seed, most_steps).run())
+def simulate(seed: int, *, most_steps: int = MOST_STEPS, kills: bool = True) -> Outcome:
+    """Run the simulation of *seed*; without *kills* the scheduler's process never dies."""
+    return clock.run(_Simulation(seed, most_steps, kills=kills).run())
 
 
 class Doorman:
@@ -133,10 +136,13 @@ class _Simulation:
 
     Args:
         most_steps: How many steps there are at most before the storm is over.
+        kills: Whether the process may die. Where it dies depends on the number of await points, so
+            only runs without kills can be compared across changes of the code.
     """
 
-    def __init__(self, seed: int, most_steps: int) -> None:
+    def __init__(self, seed: int, most_steps: int, *, kills: bool) -> None:
         self._seed = seed
+        self._kills = kills
         self._rng = random.Random(seed)  # noqa: S311 - drawn again, not guessed
         self._most_steps = most_steps
         self._steps = 0
@@ -168,7 +174,9 @@ class _Simulation:
         lines = repr(list(self._storm.journal)).encode()
         digest = hashlib.sha256(lines).hexdigest()[:16]
         kinds = dict(self._storm.faults)
-        return Outcome(self._seed, self._steps, kinds, tuple(self._deaths), digest, violation)
+        decisions = _digest_of(self._storm.api.requests)
+        deaths = tuple(self._deaths)
+        return Outcome(self._seed, self._steps, kinds, deaths, digest, violation, decisions)
 
     async def _be_born(self) -> None:
         self._reborn_at = None
@@ -183,7 +191,7 @@ class _Simulation:
     def _doom(self) -> int | None:
         """Draw after how many steps the process dies that makes a request now."""
         rng = self._rng
-        dies = self._storm.blows and rng.random() < _DEATHS_BY_REQUEST
+        dies = self._kills and self._storm.blows and rng.random() < _DEATHS_BY_REQUEST
         return rng.randrange(6) if dies else None
 
     def _mourn(self, where: str) -> None:
@@ -197,7 +205,7 @@ class _Simulation:
         rng = self._rng
         for _ in range(rng.randint(min(FEWEST_STEPS, self._most_steps), self._most_steps)):
             self._storm.strike()
-            if rng.random() < _DEATHS and self._reborn_at is None:
+            if self._kills and rng.random() < _DEATHS and self._reborn_at is None:
                 self._life.kill_after(rng.randrange(40))
             await self._step(rng.choice([0.0, 0.01, 0.1, rng.uniform(0.0, 1.0)]))
         self._life.spare()
@@ -270,6 +278,21 @@ class _Simulation:
         journal = self._storm.journal
         concerned = {subject for _, subject, _ in journal if re.search(rf"\b{subject}\b", text)}
         return f"{text}\n{journal.story_of(concerned | {'scheduler', 'watches'})}"
+
+
+def _digest_of(requests: Iterable[Request]) -> str:
+    """Return a digest of what the scheduler decided, as the API server saw it.
+
+    Times are left out, and with them events, which carry several.
+    """
+    digest = hashlib.sha256()
+    for each in requests:
+        if each.method != "GET" and "/events" not in each.path:
+            content = each.content if each.body else {}
+            for condition in content.get("status", {}).get("conditions", ()):
+                condition.pop("lastTransitionTime", None)
+            digest.update(f"{each.method} {each.path} {sorted(content.items())!r}\n".encode())
+    return digest.hexdigest()[:16]
 
 
 @lru_cache(maxsize=1)

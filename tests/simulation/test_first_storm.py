@@ -161,7 +161,7 @@ def judge(storm, cluster):
         uid, terminating = pod["metadata"]["uid"], pod["metadata"].get("deletionTimestamp")
         if node := pod["spec"].get("nodeName"):
             assert core.cache.pod(uid).node_name == node, f"{uid} is not known where it is"
-            assert core.queue.place_of(uid) is None, f"{uid} waits although it is bound"
+            assert core.queue.state_of(uid) is None, f"{uid} waits although it is bound"
         elif not terminating:
             assert uid in known, f"{uid} was lost"
             assert not _fits_somewhere(storm, pod), str(core.queue.find(uid))

@@ -144,10 +144,10 @@ def test_finds_a_nomination_that_outlives_its_pod(monkeypatch):
     delete = SchedulingQueue.delete
 
     def keeps_nomination(self, pod, now):
-        node = self.nominator.node_of(pod.uid)
+        node = self.nominated_node(pod.uid)
         delete(self, pod, now)
         if node:
-            self.nominator.add(pod, SetTo(node))
+            self.nominate(pod, SetTo(node), now)
 
     monkeypatch.setattr(SchedulingQueue, "delete", keeps_nomination)
 
@@ -176,10 +176,10 @@ def test_finds_a_nomination_that_is_kept_by_a_pod_on_its_way_to_a_node(monkeypat
     begin = BindingCycle.begin
 
     def keeps_nomination(self, queued, profile, decision, started):
-        node = self._queue.nominator.node_of(decision.pod.uid)
+        node = self._queue.nominated_node(decision.pod.uid)
         begin(self, queued, profile, decision, started)
         if node:
-            self._queue.nominator.add(decision.pod, SetTo(node))
+            self._queue.nominate(decision.pod, SetTo(node), self._clock())
 
     monkeypatch.setattr(BindingCycle, "begin", keeps_nomination)
 
@@ -259,3 +259,12 @@ def test_finds_a_binding_without_the_uid(monkeypatch):
     monkeypatch.setattr(binding, "binding_body", forgets_uid)
 
     assert re.search("which nobody decided", _caught())
+
+
+def test_without_kills_the_process_lives_and_the_same_seed_decides_the_same():
+    once, again = (simulate(3, most_steps=STEPS, kills=False) for _ in range(2))
+
+    assert not once.violation, once.report()
+    assert not once.deaths
+    assert once.decisions == again.decisions
+    assert once.decisions != simulate(4, most_steps=STEPS, kills=False).decisions

@@ -30,8 +30,13 @@ from scheduler.plugins.volume_binding.hints import (
     class_changed,
     migration_changed,
 )
-from scheduler.plugins.volume_binding.places import judge
-from scheduler.plugins.volume_binding.plans import Plan, patch_of_claim, patch_of_volume, plan_for
+from scheduler.plugins.volume_binding.pod_volumes import find_pod_volumes
+from scheduler.plugins.volume_binding.volume_plan import (
+    VolumePlan,
+    patch_of_claim,
+    patch_of_volume,
+    plan_volumes,
+)
 from scheduler.snapshot.node_table import NodeTable
 from scheduler.snapshot.objects import ClusterObjects
 
@@ -93,7 +98,7 @@ class VolumeBinding:
         claims = claims_of(pod, nodes.objects) if pod.claims else None
         if claims is None or isinstance(claims, Failure):
             return
-        found = judge(claims, nodes)
+        found = find_pod_volumes(claims, nodes)
         for mask, reason in found.reasons:
             if mask.any():
                 yield Rejection(mask, reason, resolvable=False)
@@ -104,7 +109,7 @@ class VolumeBinding:
         claims = claims_of(pod, nodes.objects) if pod.claims else None
         if claims is None:
             return ()
-        plan = claims.text if isinstance(claims, Failure) else plan_for(claims, node, nodes)
+        plan = claims.text if isinstance(claims, Failure) else plan_volumes(claims, node, nodes)
         if isinstance(plan, str):
             return Failure(np.ones(len(nodes), dtype=np.bool_), plan)
         volumes = ((volume, volume.bound_to(claim)) for claim, volume in plan.static)
@@ -130,18 +135,18 @@ class VolumeBinding:
         elif isinstance(claims, Failure):
             yield self._hopeless(claims.text)
         else:
-            plan = plan_for(claims, node, nodes)
+            plan = plan_volumes(claims, node, nodes)
             if isinstance(plan, str):
                 yield self._hopeless(plan)
             else:
                 yield from self._carry_out(plan, claims, node, nodes.objects)
 
     def _carry_out(
-        self, plan: Plan, claims: Claims, node: str, objects: ClusterObjects
+        self, plan: VolumePlan, claims: Claims, node: str, objects: ClusterObjects
     ) -> Iterator[Effect]:
         expected = [Expected(c.metadata.namespace, c.metadata.name) for c in claims.immediate]
         for claim, volume in plan.static:
-            told = objects.told_volume(volume.name)
+            told = objects.api_volume(volume.name)
             bound = volume.bound_to(claim)
             version = ""
             if told is not None and told.bound_to(claim) is not told:
@@ -151,7 +156,7 @@ class VolumeBinding:
             expected.append(Expected(*place, version, volume=volume.name))
         for claim in plan.dynamic:
             place = claim.metadata.namespace, claim.metadata.name
-            known = objects.told_claim(*place)
+            known = objects.api_claim(*place)
             version = ""
             if known is not None and known.selected_node != node:
                 version = known.metadata.resource_version

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from scheduler.model.storage import PersistentVolume, PersistentVolumeClaim
 from scheduler.snapshot.node_table import NodeTable
-from scheduler.snapshot.volume_reach import reach_of, unreadable_on
+from scheduler.snapshot.volume_affinity import accessible_nodes, unreadable_on
 from scheduler.snapshot.volume_use import claim_not_found
 
 
@@ -43,7 +43,7 @@ def all_bound(expected: Sequence[Expected], node: str, nodes: NodeTable) -> bool
 def _is_bound(each: Expected, node: str, alone: NodeTable) -> bool | str:
     if each.volume and (answer := _is_meant(each, node, alone)) is not True:
         return answer
-    claim = alone.objects.told_claim(each.namespace, each.name)
+    claim = alone.objects.api_claim(each.namespace, each.name)
     if claim is None:
         kind = "check provisioning pvc" if each.node else "check binding"
         return f"failed to {kind}: {claim_not_found(each.name)}"
@@ -54,7 +54,7 @@ def _is_bound(each: Expected, node: str, alone: NodeTable) -> bool | str:
 
 def _is_meant(each: Expected, node: str, alone: NodeTable) -> bool | str:
     """Tell whether a volume that exists is meant for the claim, or why it no longer is."""
-    volume = alone.objects.told_volume(each.volume)
+    volume = alone.objects.api_volume(each.volume)
     if volume is None:
         return f'failed to check binding: persistentvolume "{each.volume}" not found'
     if volume.metadata.resource_version == each.version:
@@ -78,7 +78,7 @@ def _is_made(
         # A provisioner that fails takes the annotation away: the pod shall be decided anew.
         return f'provisioning failed for PVC "{each.name}"'
     if claim.spec.volume_name:
-        volume = alone.objects.told_volume(claim.spec.volume_name)
+        volume = alone.objects.api_volume(claim.spec.volume_name)
         if volume is None:
             return False
         if why := _out_of_reach(volume, node, alone):
@@ -91,7 +91,7 @@ def _out_of_reach(volume: PersistentVolume, node: str, alone: NodeTable) -> str:
     unreadable, why = unreadable_on(volume, alone)
     if unreadable[0]:
         return f"failed to translate pv to csi: {why}"
-    if reach_of(volume, alone)[0]:
+    if accessible_nodes(volume, alone)[0]:
         return ""
     why = "no matching NodeSelectorTerms"
     return f'pv "{volume.name}" node affinity doesn\'t match node "{node}": {why}'

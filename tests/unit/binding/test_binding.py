@@ -25,7 +25,7 @@ async def test_a_pod_is_bound_and_told_so():
         assert cluster.node_of(pod) == "a"
         assert cluster.events_of(pod) == [("Scheduled", "Successfully assigned default/pod to a")]
         assert cluster.attempts("scheduled") == 1
-        assert cluster.place_of(pod) == ""
+        assert cluster.state_of(pod) == ""
 
 
 async def two_for_one_place(cluster):
@@ -45,7 +45,7 @@ async def test_a_pod_is_assumed_before_it_is_posted():
 
         assert cluster.core.cache.is_assumed(first.uid)
         assert cluster.node_of(first) == ""
-        assert cluster.place_of(second) == "unschedulable"
+        assert cluster.state_of(second) == "unschedulable"
         assert cluster.condition(second)[2].startswith(
             "0/1 nodes are available: 1 Insufficient cpu."
         )
@@ -111,14 +111,14 @@ async def test_a_conflict_is_somebody_elses_decision():
         await cluster.settle(0.5)
 
         assert cluster.core.cache.pod(pod.uid) is None
-        assert cluster.place_of(pod) == "backoff"
+        assert cluster.state_of(pod) == "backoff"
         assert len(cluster.api.asked("POST", BINDING)) == 1
         assert cluster.attempts("error") == 1
 
         cluster.api.tell_all(Resource.POD)
         await cluster.settle(10)
 
-        assert cluster.place_of(pod) == ""
+        assert cluster.state_of(pod) == ""
         assert cluster.core.cache.pod(pod.uid).node_name == "b"
         assert len(cluster.api.asked("POST", BINDING)) == 1
         assert cluster.api.bound == []
@@ -136,7 +136,7 @@ async def test_a_refused_binding_is_retried_after_a_backoff():
             "SchedulerError",
             'running Bind plugin "DefaultBinder": no binding for you',
         )
-        assert cluster.place_of(pod) == "backoff"
+        assert cluster.state_of(pod) == "backoff"
 
         await cluster.settle(3)
 
@@ -148,7 +148,7 @@ async def test_a_refused_binding_is_retried_after_a_backoff():
 async def test_deletion_frees_the_place_of_an_assumed_pod():
     async with Harness() as cluster:
         first, second = await two_for_one_place(cluster)
-        assert cluster.place_of(second) == "unschedulable"
+        assert cluster.state_of(second) == "unschedulable"
 
         cluster.api.condemn(pod_path(first))
         await cluster.settle(2)
@@ -159,7 +159,7 @@ async def test_deletion_frees_the_place_of_an_assumed_pod():
         cluster.api.remove(pod_path(first))
         await cluster.settle(10)
 
-        assert cluster.place_of(first) == ""
+        assert cluster.state_of(first) == ""
 
 
 @in_virtual_time

@@ -210,7 +210,7 @@ async def test_a_pre_bind_that_fails_blames_the_plugin_and_leaves_the_pod_pendin
             "Clerk" in cluster.condition(pod)[2]
             or "persistentvolumeclaims" in (cluster.condition(pod)[2])
         )
-        assert cluster.place_of(pod) == "backoff"
+        assert cluster.state_of(pod) == "backoff"
         assert cluster.core.binding.in_flight == 0
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from scheduler.cache.cluster_cache import ClusterCache
-from scheduler.model.affinity_terms import Bond
+from scheduler.model.affinity_terms import TermKind
 from scheduler.model.fact import Resource
 from scheduler.model.host_ports import HostPort
 from scheduler.model.objects import Namespace
@@ -16,7 +16,7 @@ from scheduler.model.selectors import EXISTS, NOT_IN, Requirement, from_map
 from scheduler.snapshot.columns import ClusterColumns
 from scheduler.snapshot.disks import disks_of
 from scheduler.snapshot.node_table import NodeTable
-from scheduler.snapshot.pod_groups import PodSet
+from scheduler.snapshot.pod_sets import PodSet
 from scheduler.testing.builders import make_node, make_object, make_pod
 from tests.unit.plugins.storing import (
     RESOURCES as KINDS,
@@ -131,11 +131,11 @@ def answers(nodes: NodeTable) -> dict[str, dict[str, object]]:
         columns[f"here {index}"] = domains.here
         columns[f"least {index}"] = domains.least
     for pod in INCOMING:
-        for bond in Bond:
-            terms = nodes.terms_about(pod, bond)
+        for kind in TermKind:
+            terms = nodes.terms_matching(pod, kind)
             sums = nodes.sum_domains("zone", [(term, 1 + term.weight) for term in terms])
-            columns[f"{bond} {pod.name} here"] = sums.here
-            columns[f"{bond} {pod.name} total"] = sums.total
+            columns[f"{kind} {pod.name} here"] = sums.here
+            columns[f"{kind} {pod.name} total"] = sums.total
     for requirement in LABELS:
         columns[str(requirement)] = nodes.matching(requirement)
     for each in VOLUMES:

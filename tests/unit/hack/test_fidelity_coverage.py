@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from hack.decisions import Decisions
 from hack.fidelity import clusters, pods
 from hack.fidelity.__main__ import Run
 from hack.fidelity.claims import Storage
@@ -38,7 +39,7 @@ class Ourselves:
 
 def run(oracle: Any, capsys: Any, numbers: range = range(CLUSTERS)) -> tuple[int, list[str]]:
     """Compare, and return the exit code and what was printed."""
-    comparison = Run(oracle, least=1)
+    comparison = Run(oracle, least=1, decisions=Decisions())
     comparison.compare_linked(1, numbers)
     code = comparison.sum_up()
     return code, capsys.readouterr().out.splitlines()

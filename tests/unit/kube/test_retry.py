@@ -79,8 +79,8 @@ async def test_a_server_may_put_us_off_for_so_long_in_all():
 async def test_what_may_be_repeated_is_repeated_so_often():
     clock, settings = Clock(), {"tries_maximum": 4}
 
+    errors = [Unreachable(str(number)) for number in range(9)]
     with pytest.raises(Unreachable, match="3"):
-        errors = [Unreachable(str(number)) for number in range(9)]
         await retry(failing(*errors), clock.settings(**settings), repeats=lost)
 
     assert clock.pauses == [1, 2, 4]

@@ -4,7 +4,13 @@ import pytest
 
 from scheduler.framework.cluster_event import ASSIGNED_POD, NODE, Action
 from scheduler.framework.rejection import Skip
-from scheduler.model.trust import NODE_DISTRUST, distrust, is_refused, owner_of, refused_at
+from scheduler.model.trust import (
+    NODE_DISTRUST,
+    distrust,
+    is_rejected_by_kubelet,
+    owner_of,
+    rejected_at,
+)
 from scheduler.plugins import IN_TREE, NodeTrust
 from scheduler.snapshot.node_table import NodeTable
 from scheduler.testing import make_node, make_pod
@@ -124,16 +130,16 @@ def test_what_wakes_a_pod(what, resource, action, old, new, expected):
     ],
 )
 def test_which_failures_are_refusals_by_a_kubelet(status, node, expected):
-    assert is_refused(make_pod(node=node, status=status)) is expected
+    assert is_rejected_by_kubelet(make_pod(node=node, status=status)) is expected
 
 
 def test_when_a_pod_was_refused():
     """Some kubelets write no start time; then it was not long after the binding."""
     bound = {"type": "PodScheduled", "status": "True", "lastTransitionTime": "1970-01-01T00:00:50Z"}
 
-    assert refused_at(make_pod(status={"startTime": "1970-01-01T00:01:00Z"})) == 60
-    assert refused_at(make_pod(status={"conditions": [bound]})) == 50
+    assert rejected_at(make_pod(status={"startTime": "1970-01-01T00:01:00Z"})) == 60
+    assert rejected_at(make_pod(status={"conditions": [bound]})) == 50
     parked = {**bound, "status": "False"}
-    assert refused_at(make_pod(status={"conditions": [parked]})) is None
-    assert refused_at(make_pod(status={"startTime": "soon"})) is None
-    assert refused_at(make_pod()) is None
+    assert rejected_at(make_pod(status={"conditions": [parked]})) is None
+    assert rejected_at(make_pod(status={"startTime": "soon"})) is None
+    assert rejected_at(make_pod()) is None

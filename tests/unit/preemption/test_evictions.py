@@ -120,7 +120,7 @@ async def test_another_node_is_taken_if_one_becomes_free():
 
         assert cluster.node_of(pod) == "b"
         assert "nominatedNodeName" not in cluster.document(pod)["status"]
-        assert cluster.core.queue.nominator.node_of(pod.uid) == ""
+        assert cluster.core.queue.nominated_node(pod.uid) == ""
         assert cluster.core.evictions.state_of(pod.uid) is None
 
 

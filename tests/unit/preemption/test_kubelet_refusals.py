@@ -80,7 +80,7 @@ async def test_without_another_node_it_waits_for_a_minute_and_is_woken():
 
         assert cluster.node_of(second) == ""
         assert cluster.condition(second)[2].startswith(f"0/1 nodes are available: 1 {REFUSED}.")
-        assert cluster.place_of(second) == "unschedulable"
+        assert cluster.state_of(second) == "unschedulable"
 
         await cluster.settle(2)
 

@@ -82,7 +82,7 @@ async def test_another_node_is_tried_after_a_pause():
         first = cluster.document(pod)["status"]["nominatedNodeName"]
         swap(cluster, victims[first], theirs("low-again", 2, node=first))
         await cluster.settle(0.5)
-        assert cluster.place_of(pod) == "backoff"
+        assert cluster.state_of(pod) == "backoff"
 
         await cluster.settle(20)
 

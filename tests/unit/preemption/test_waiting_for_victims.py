@@ -64,7 +64,7 @@ async def test_the_pod_waits_outside_until_its_victims_are_told():
 
         assert deleted(cluster) == ["one", "two"]
         queued = cluster.core.queue.find(pod.uid)
-        assert cluster.place_of(pod) == "gated"
+        assert cluster.state_of(pod) == "gated"
         assert (queued.gated_by, queued.gate_reason) == ("DefaultPreemption", WAITING)
         assert cluster.core.evictions.state_of(pod.uid) is State.LAST
 
@@ -112,14 +112,14 @@ async def test_a_nomination_that_is_not_written_yet_is_known_to_the_next_attempt
         pods = [high("one"), high("other")]
         cluster.create(*pods)
         await cluster.settle(1)
-        nominated = cluster.core.queue.nominator.by_node()
+        nominated = cluster.core.queue.nominated_pods()
         cluster.create(low("more", 0))
         cluster.api.remove(pod_path(low("more", 0)))
         await cluster.settle(3)
 
         assert not cluster.document(pods[0])["status"].get("nominatedNodeName")
         assert cluster.attempts("unschedulable") > len(pods)
-        assert cluster.core.queue.nominator.by_node() == nominated
+        assert cluster.core.queue.nominated_pods() == nominated
         assert [each.name for each in nominated["a"]] == ["one"]
 
 
@@ -219,8 +219,8 @@ async def test_who_waits_at_the_gate_is_let_in_when_the_node_vanishes():
         await cluster.settle(0.1)
         cluster.api.remove(pod_path(spare))
         await cluster.settle(0.1)
-        assert cluster.core.queue.nominator.node_of(mid.uid) == ""
-        assert cluster.core.queue.place_of(mid.uid) is QueueState.GATED
+        assert cluster.core.queue.nominated_node(mid.uid) == ""
+        assert cluster.core.queue.state_of(mid.uid) is QueueState.GATED
 
         cluster.api.remove("/api/v1/nodes/a")
         await cluster.settle(0.1)
@@ -239,7 +239,7 @@ async def test_a_nomination_ends_with_its_node():
         cluster.api.remove("/api/v1/nodes/a")
         await cluster.settle(0.1)
 
-        assert cluster.core.queue.nominator.node_of(pod.uid) == ""
+        assert cluster.core.queue.nominated_node(pod.uid) == ""
         assert "nominatedNodeName" not in cluster.document(pod)["status"]
         assert cluster.core.evictions.state_of(pod.uid) is None
 

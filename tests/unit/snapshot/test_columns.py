@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.errors import StaleView
-from scheduler.model.affinity_terms import Bond
+from scheduler.model.affinity_terms import TermKind
 from scheduler.model.host_ports import HostPort
 from scheduler.model.selectors import (
     DOES_NOT_EXIST,
@@ -24,7 +24,7 @@ from scheduler.snapshot.columns import ClusterColumns, TaintSets
 from scheduler.snapshot.count_column import COUNT_MAXIMUM, CountColumn
 from scheduler.snapshot.labels import LabelIndex
 from scheduler.snapshot.node_table import NodeTable
-from scheduler.snapshot.pod_groups import PodGroups, PodSet
+from scheduler.snapshot.pod_sets import PodSet, PodSetColumns
 from scheduler.testing import make_node, make_pod
 
 ROWS = 150
@@ -175,7 +175,7 @@ def test_every_row_keeps_its_own_taints_however_nodes_come_and_go(rng):
 
 
 def test_match_columns_follow_pods_and_are_limited_in_number():
-    groups = PodGroups()
+    groups = PodSetColumns()
     web = PodSet(frozenset({"default"}), from_map({"app": "web"}))
     pod = make_pod("a", labels="app=web, tier=x")
     groups.add(3, pod, 1)
@@ -198,7 +198,7 @@ def test_match_columns_follow_pods_and_are_limited_in_number():
 
 
 def test_a_pod_that_leaves_twice_is_our_bug():
-    groups = PodGroups()
+    groups = PodSetColumns()
     groups.add(0, make_pod(), 1)
     groups.add(0, make_pod(), -1)
 
@@ -334,10 +334,10 @@ QUESTIONS = {
     "volume_problems": lambda view: view.volume_problems,
     "declaring": lambda view: view.declaring("feature"),
     "rows_of": lambda view: view.rows_of(["n1"]),
-    "terms_about": lambda view: view.terms_about(make_pod(), Bond.APART),
+    "terms_matching": lambda view: view.terms_matching(make_pod(), TermKind.REQUIRED_ANTI_AFFINITY),
     "changed": lambda view: view.changed,
     "unchanged": lambda view: view.unchanged,
-    "world_of": lambda view: view.world_of(0),
+    "cluster_of": lambda view: view.cluster_of(0),
     "each": lambda view: view.each(),
 }
 

@@ -4,12 +4,12 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.model.affinity_terms import Bond
+from scheduler.model.affinity_terms import TermKind
 from scheduler.model.host_ports import HostPort
 from scheduler.model.selectors import EVERYTHING, from_map
 from scheduler.snapshot.columns import ClusterColumns
 from scheduler.snapshot.node_table import NodeTable
-from scheduler.snapshot.pod_groups import PodSet
+from scheduler.snapshot.pod_sets import PodSet
 from scheduler.testing import make_node, make_pod
 
 WEB = PodSet(frozenset({"default"}), from_map({"app": "web"}))
@@ -97,11 +97,11 @@ def answers(view, row, included):
         said |= {f"total {index}": domains.total}
         said[f"domain {index}"] = domains.domain
         said[f"registered {index}"] = np.full(len(view), domains.registered)
-    for bond in Bond:
-        terms = [(term, 1) for term in view.terms_about(COMER, bond)]
+    for kind in TermKind:
+        terms = [(term, 1) for term in view.terms_matching(COMER, kind)]
         for name, sums in (
-            (f"terms {bond}", view.sum_domains("zone", terms)),
-            (f"sets {bond}", view.sum_domains("zone", [(pods, 3) for pods in SETS])),
+            (f"terms {kind}", view.sum_domains("zone", terms)),
+            (f"sets {kind}", view.sum_domains("zone", [(pods, 3) for pods in SETS])),
         ):
             said |= {f"{name} here": sums.here, f"{name} total": sums.total}
     return {question: column[row].item() for question, column in said.items()} | {
@@ -165,7 +165,7 @@ def test_there_may_be_more_steps_than_calls_within_calls():
         view = view.each(adding={0: [pod]})
 
     assert view.pod_count.tolist() == [1500]
-    assert view.terms_about(COMER, next(iter(Bond))) == []
+    assert view.terms_matching(COMER, next(iter(TermKind))) == []
     assert len(view.pods_on(0)) == 1500
 
 

@@ -14,8 +14,8 @@ from scheduler.model.selectors import compile_selector
 from scheduler.model.storage import CsiStorageCapacity, PersistentVolumeClaim, StorageClass
 from scheduler.plugins.volume_binding.claims import Claims
 from scheduler.snapshot.node_table import NodeTable
-from scheduler.snapshot.volume_matching import Match, match_volumes
-from scheduler.snapshot.volume_reach import allowed, reach_of, selected, unreadable_on
+from scheduler.snapshot.volume_affinity import accessible_nodes, allowed, selected, unreadable_on
+from scheduler.snapshot.volume_matching import VolumeMatch, match_volumes
 
 _OUT_OF_REACH: Final = "node(s) didn't match PersistentVolume's node affinity"
 _NO_VOLUME: Final = "node(s) didn't find available persistent volumes to bind"
@@ -25,7 +25,7 @@ _NO_PROVISIONER: Final = frozenset({"", "kubernetes.io/no-provisioner"})
 
 
 @dataclass(slots=True, eq=False)
-class Judgement:
+class PodVolumes:
     """What stands against each row, and what would be done on it.
 
     Args:
@@ -46,12 +46,12 @@ class Judgement:
     volume_gone: NodeMask
     failed: NodeMask
     numbers: NDArray[np.intp]
-    matches: Sequence[Match] = (Match(),)
+    matches: Sequence[VolumeMatch] = (VolumeMatch(),)
     provisioned: Sequence[tuple[PersistentVolumeClaim, ...]] = ((),)
     failures: list[Failure] = field(default_factory=list)
 
     @classmethod
-    def of(cls, rows: int) -> "Judgement":
+    def of(cls, rows: int) -> "PodVolumes":
         """Return one in which nothing stands against any of *rows* rows."""
         masks = np.zeros((5, rows), dtype=np.bool_)
         numbers = np.zeros(rows, dtype=np.intp)
@@ -78,9 +78,9 @@ class Judgement:
             self.failed |= rows
 
 
-def judge(claims: Claims, nodes: NodeTable) -> Judgement:
+def find_pod_volumes(claims: Claims, nodes: NodeTable) -> PodVolumes:
     """Find out what stands against each row."""
-    found = Judgement.of(len(nodes))
+    found = PodVolumes.of(len(nodes))
     _judge_bound(claims.bound, nodes, found)
     if claims.delayed:
         _judge_delayed(claims.delayed, nodes, found)
@@ -88,7 +88,7 @@ def judge(claims: Claims, nodes: NodeTable) -> Judgement:
 
 
 def _judge_bound(
-    claims: Sequence[PersistentVolumeClaim], nodes: NodeTable, found: Judgement
+    claims: Sequence[PersistentVolumeClaim], nodes: NodeTable, found: PodVolumes
 ) -> None:
     """Find the rows from which a volume cannot be reached; a row's first problem is its only."""
     for claim in claims:
@@ -99,11 +99,11 @@ def _judge_bound(
         else:
             unreadable, why = unreadable_on(volume, nodes)
             found.fail(untroubled & unreadable, why)
-            found.out_of_reach |= untroubled & ~reach_of(volume, nodes)
+            found.out_of_reach |= untroubled & ~accessible_nodes(volume, nodes)
 
 
 def _judge_delayed(
-    claims: Sequence[PersistentVolumeClaim], nodes: NodeTable, found: Judgement
+    claims: Sequence[PersistentVolumeClaim], nodes: NodeTable, found: PodVolumes
 ) -> None:
     """Find the rows on which a claim can neither get a volume nor have one made."""
     placed = tuple(claim for claim in claims if claim.selected_node is not None)

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import product
 
-from scheduler.model.affinity_terms import Term
+from scheduler.model.affinity_terms import AffinityTerm
 from scheduler.model.pod import Pod
 from scheduler.model.selectors import IN, NOTHING
 from scheduler.snapshot.count_column import CountColumn
@@ -33,13 +33,13 @@ class _Carriers:
 
 
 class TermIndex:
-    """The distinct terms of one bond, with their carriers by row."""
+    """The distinct terms of one kind, with their carriers by row."""
 
     def __init__(self) -> None:
-        self._carriers: dict[Term, _Carriers] = {}
-        self._filed: dict[_Place, dict[Term, None]] = {}
+        self._carriers: dict[AffinityTerm, _Carriers] = {}
+        self._filed: dict[_Place, dict[AffinityTerm, None]] = {}
 
-    def add(self, row: int, term: Term, count: int) -> None:
+    def add(self, row: int, term: AffinityTerm, count: int) -> None:
         """Count one more carrier of *term* in *row*, or with a *count* of -1 one less."""
         carriers = self._carriers.get(term)
         if carriers is None:
@@ -52,12 +52,12 @@ class TermIndex:
         if not carriers.times:
             self._forget(term)
 
-    def carriers(self, term: Term) -> CountColumn | None:
+    def carriers(self, term: AffinityTerm) -> CountColumn | None:
         """Return how many pods on each row carry *term*; None where none does anywhere."""
         carriers = self._carriers.get(term)
         return None if carriers is None else carriers.count_column
 
-    def about(self, pod: Pod, namespace_labels: Mapping[str, str]) -> list[Term]:
+    def matching(self, pod: Pod, namespace_labels: Mapping[str, str]) -> list[AffinityTerm]:
         """Return the terms that are about *pod*, whose namespace has *namespace_labels*."""
         if not self._filed:
             return []
@@ -65,15 +65,15 @@ class TermIndex:
             term
             for place in product((pod.namespace, None), (None, *pod.label_set))
             for term in self._filed.get(place, ())
-            if term.about(pod.namespace, pod.labels, namespace_labels)
+            if term.matches(pod.namespace, pod.labels, namespace_labels)
         ]
 
-    def move(self, source: int, target: int, terms: Iterable[Term]) -> None:
+    def move(self, source: int, target: int, terms: Iterable[AffinityTerm]) -> None:
         """Carry what *source* counts, whose pods carry *terms*, over to *target*."""
         for term in terms:
             self._carriers[term].count_column.move(source, target)
 
-    def _forget(self, term: Term) -> None:
+    def _forget(self, term: AffinityTerm) -> None:
         del self._carriers[term]
         for place in _places(term):
             terms = self._filed[place]
@@ -82,7 +82,7 @@ class TermIndex:
                 del self._filed[place]
 
 
-def _places(term: Term) -> Iterator[_Place]:
+def _places(term: AffinityTerm) -> Iterator[_Place]:
     """Yield where *term* is filed: a pod that it is about has just one of these places."""
     namespaces = term.namespaces if term.namespace_selector == NOTHING else (None,)
     wanted = [each for each in term.selector.requirements or () if each.operator == IN]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler.model.affinity_terms import Bond, Term
+from scheduler.model.affinity_terms import AffinityTerm, TermKind
 from scheduler.model.selectors import (
     EVERYTHING,
     EXISTS,
@@ -13,11 +13,11 @@ from scheduler.model.selectors import (
     Selector,
     from_map,
 )
-from scheduler.snapshot.affinity_terms import TermIndex
+from scheduler.snapshot.term_index import TermIndex
 from scheduler.testing import make_pod
 
 HERE = frozenset({"default"})
-WEB = Term(Bond.APART, "zone", from_map({"app": "web"}), HERE)
+WEB = AffinityTerm(TermKind.REQUIRED_ANTI_AFFINITY, "zone", from_map({"app": "web"}), HERE)
 TEAM_A = from_map({"team": "a"})
 
 
@@ -47,9 +47,9 @@ def index_of(*terms):
     ],
 )
 def test_a_term_is_found_by_the_pods_it_is_about(selector, labels, expected):
-    term = Term(Bond.APART, "zone", selector, HERE)
+    term = AffinityTerm(TermKind.REQUIRED_ANTI_AFFINITY, "zone", selector, HERE)
 
-    assert (term in index_of(term).about(make_pod(labels=labels), {})) is expected
+    assert (term in index_of(term).matching(make_pod(labels=labels), {})) is expected
 
 
 @pytest.mark.parametrize(
@@ -65,9 +65,15 @@ def test_a_term_is_found_by_the_pods_it_is_about(selector, labels, expected):
     ],
 )
 def test_it_is_found_in_the_namespaces_it_is_about(namespaces, selector, labels, expected):
-    term = Term(Bond.APART, "zone", from_map({"app": "web"}), frozenset(namespaces), selector)
+    term = AffinityTerm(
+        TermKind.REQUIRED_ANTI_AFFINITY,
+        "zone",
+        from_map({"app": "web"}),
+        frozenset(namespaces),
+        selector,
+    )
 
-    found = index_of(term).about(make_pod(labels="app=web"), labels)
+    found = index_of(term).matching(make_pod(labels="app=web"), labels)
 
     assert found == ([term] if expected else [])
 
@@ -86,11 +92,11 @@ def test_a_term_that_nobody_carries_any_more_is_forgotten():
     index = index_of(WEB, WEB)
 
     index.add(0, WEB, -1)
-    assert index.about(make_pod(labels="app=web"), {}) == [WEB]
+    assert index.matching(make_pod(labels="app=web"), {}) == [WEB]
     index.add(0, WEB, -1)
 
     assert index.carriers(WEB) is None
-    assert index.about(make_pod(labels="app=web"), {}) == []
+    assert index.matching(make_pod(labels="app=web"), {}) == []
     assert vars(index) == vars(TermIndex())
 
 

@@ -67,7 +67,7 @@ class _Group:
         )
 
 
-class PodGroups:
+class PodSetColumns:
     """Groups of like pods, and the match columns made from them."""
 
     def __init__(self) -> None:

@@ -30,7 +30,7 @@ _COMPILED_KEPT: Final = 8192
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
+class CompiledVolumeAffinity:
     """Any of the terms must hold, each of which is a list of requirements on labels."""
 
     terms: tuple[tuple[Requirement, ...], ...]
@@ -56,29 +56,33 @@ class Reach:
                 return None
 
 
-EVERYWHERE: Final = Reach(((),))
+EVERY_NODE: Final = CompiledVolumeAffinity(((),))
 
 
 @lru_cache(maxsize=_COMPILED_KEPT)
-def compile_reach(affinity: VolumeNodeAffinity | None) -> Reach:
+def compile_volume_affinity(affinity: VolumeNodeAffinity | None) -> CompiledVolumeAffinity:
     """Give a volume's node affinity its meaning; what is invalid reaches nothing."""
     if affinity is None or affinity.required is None:
-        return EVERYWHERE
-    return Reach(tuple(term.labels for term in compile_selector(affinity.required).terms))
+        return EVERY_NODE
+    return CompiledVolumeAffinity(
+        tuple(term.labels for term in compile_selector(affinity.required).terms)
+    )
 
 
-def reach_of(volume: PersistentVolume, nodes: NodeTable) -> Mask:
+def accessible_nodes(volume: PersistentVolume, nodes: NodeTable) -> Mask:
     """Return which of *nodes* can reach *volume*.
 
     A volume of a plugin that was part of Kubernetes once is known under its driver's labels to
     nodes on which the driver took over.
     """
-    mask = compile_reach(volume.spec.node_affinity).mask(nodes)
+    mask = compile_volume_affinity(volume.spec.node_affinity).mask(nodes)
     plugin = plugin_of(volume.spec)
     if plugin in SUCCESSORS:
         moved = _migrated(plugin, nodes)
         if moved.any():
-            mask = np.where(moved, compile_reach(translated_affinity(volume)).mask(nodes), mask)
+            mask = np.where(
+                moved, compile_volume_affinity(translated_affinity(volume)).mask(nodes), mask
+            )
     return mask
 
 

@@ -12,12 +12,12 @@ from scheduler.model.storage import (
     PersistentVolumeClaim,
 )
 from scheduler.plugins.volume_binding.claims import Claims
-from scheduler.plugins.volume_binding.places import judge
+from scheduler.plugins.volume_binding.pod_volumes import find_pod_volumes
 from scheduler.snapshot.node_table import NodeTable
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class VolumePlan:
     """What is to be written so that the claims of a pod get their volumes on one node.
 
     Args:
@@ -29,19 +29,19 @@ class Plan:
     dynamic: tuple[PersistentVolumeClaim, ...] = ()
 
 
-def plan_for(claims: Claims, node: str, nodes: NodeTable) -> Plan | str:
+def plan_volumes(claims: Claims, node: str, nodes: NodeTable) -> VolumePlan | str:
     """Return what is to be done about *claims* on *node*, or why nothing can be."""
     row = nodes.row_of(node)
     if row is None:
         return f'node "{node}" not found'
     alone = nodes.alone(row)
-    found = judge(claims, alone)
+    found = find_pod_volumes(claims, alone)
     if found.failures:
         return found.failures[0].text
     if why := ", ".join(reason for mask, reason in found.reasons if mask[0]):
         return why
     number = int(found.numbers[0])
-    return Plan(found.matches[number].found, found.provisioned[number])
+    return VolumePlan(found.matches[number].found, found.provisioned[number])
 
 
 def patch_of_volume(volume: PersistentVolume, told: PersistentVolume) -> Patch:
