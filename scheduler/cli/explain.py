@@ -78,7 +78,7 @@ _OUTPUT = options(
         metavar="NUMBER",
         type=click.IntRange(0),
         default=0,
-        help="Show at most this many feasible and rejected nodes in the table; 0: all.  [default: 0]",
+        help="Show at most this many feasible and rejected nodes each; 0: all.  [default: 0]",
     ),
     option("--debug", is_flag=True, help="Show where something went wrong."),
 )
