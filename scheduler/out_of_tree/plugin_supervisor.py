@@ -16,11 +16,12 @@ cannot stop a profile, however often it is tried: it may be the pod.
 from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from functools import partial
 from types import TracebackType
 from typing import Any, Final, Protocol, TypeVar
 
 from scheduler.errors import MalformedObject, PluginError
-from scheduler.framework import answers
+from scheduler.framework import checked_calls
 from scheduler.framework.cluster_event import Hint, Requeue
 from scheduler.framework.invoke import call_plugin
 from scheduler.framework.observer import SILENT, Ending, Observer
@@ -147,8 +148,8 @@ class PluginSupervisor:
     def _gate(self, profile: Profile, gate: PreEnqueuePlugin) -> PreEnqueuePlugin:
         if not self.is_out_of_tree(profile, gate.name):
             return gate
-        question = answers.validated(answers.gate, gate, "pre_enqueue")
-        return _Gate(gate.name, self.method("PreEnqueue", profile, gate.name, question))
+        call = partial(checked_calls.pre_enqueue, gate)
+        return _Gate(gate.name, self.method("PreEnqueue", profile, gate.name, call))
 
     def _requeue(self, profile: Profile, plugin: str, said: Requeue) -> Requeue:
         if said.hint is None:

@@ -54,11 +54,11 @@ class ForeignNominations:
         """Return how many count now."""
         return len(self._counted)
 
-    def told(self, pod: Pod, now: float) -> Pod | None:
+    def follow(self, pod: Pod, now: float) -> Pod | None:
         """Take in the newest version of a pod; return the one whose room is given up by that."""
         node = _node_of(pod)
         if not node:
-            return self.gone(pod)
+            return self.forget(pod)
         counted = self._counted.get(pod.uid)
         if counted is not None and counted.pod.nominated_node == node:
             counted.pod = pod
@@ -71,7 +71,7 @@ class ForeignNominations:
             return counted.pod if counted else None
         return None
 
-    def gone(self, pod: Pod) -> Pod | None:
+    def forget(self, pod: Pod) -> Pod | None:
         """Note that *pod* is bound, gone or nominated no more; return it if its room is given up.
 
         Where it was bound, the room is given up only if that is elsewhere.
@@ -83,7 +83,7 @@ class ForeignNominations:
         self._nominator.delete(pod.uid)
         return counted.pod if counted.pod.nominated_node != pod.node_name else None
 
-    def pass_time(self, now: float) -> Iterator[Pod]:
+    def expire(self, now: float) -> Iterator[Pod]:
         """Count no more what has counted for long enough, and yield whose room is given up."""
         for uid, each in tuple(self._counted.items()):
             if each.until > now:
@@ -93,7 +93,7 @@ class ForeignNominations:
             self._nominator.delete(uid)
             yield each.pod
 
-    def next_change(self) -> float | None:
+    def next_expiry(self) -> float | None:
         """Return when time alone will change something."""
         return next((each.until for each in self._counted.values()), None)
 

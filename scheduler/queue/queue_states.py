@@ -14,7 +14,7 @@ from scheduler.queue.unschedulable_pods import UnschedulablePods
 
 
 class _Store(Protocol):
-    """What holds the pods of one place."""
+    """What holds the pods of one state."""
 
     def __len__(self) -> int: ...
     def __contains__(self, uid: PodUid) -> bool: ...
@@ -24,7 +24,7 @@ class _Store(Protocol):
 
 
 class QueueStates:
-    """Every pod that the queue knows, in exactly one place.
+    """Every pod that the queue knows, in exactly one state.
 
     Whoever asks may look into the stores; pods come, move and go by `move` alone.
 
@@ -32,7 +32,7 @@ class QueueStates:
         sort_key: The order in which ready pods go.
         initial_seconds: The backoff after the first failure.
         maximum_seconds: The longest backoff.
-        observer: Hears of every pod that comes to another place.
+        observer: Hears of every pod that comes to another state.
     """
 
     def __init__(
@@ -64,33 +64,33 @@ class QueueStates:
         return self.queued.get(uid) or self.in_flight.get(uid)
 
     def counts(self) -> dict[str, int]:
-        """Count the pods by place, those in flight left out."""
+        """Count the pods by state, those in flight left out."""
         return {
-            place.value: len(store)
-            for place, store in self._stores.items()
-            if place is not QueueState.IN_FLIGHT
+            state.value: len(store)
+            for state, store in self._stores.items()
+            if state is not QueueState.IN_FLIGHT
         }
 
-    def move(self, queued: QueuedPod, to: QueueState | None, occasion: MoveReason) -> None:
+    def move(self, queued: QueuedPod, new: QueueState | None, reason: MoveReason) -> None:
         """Carry out one row of the transition table."""
-        uid, came = queued.pod.uid, queued.place
-        TRANSITIONS.move(came, occasion.cause, to, queued)
-        if came is not None:
-            found = self._stores[came].remove(uid)
+        uid, old = queued.pod.uid, queued.state
+        TRANSITIONS.move(old, reason.cause, new, queued)
+        if old is not None:
+            found = self._stores[old].remove(uid)
             assert found, f"not where it was: {queued}"
-        queued.move(to, occasion)
-        if to is None or to is QueueState.IN_FLIGHT:
+        queued.move(new, reason)
+        if new is None or new is QueueState.IN_FLIGHT:
             self.queued.pop(uid, None)
         else:
             self.queued[uid] = queued
-        if to is not None:
-            self._stores[to].add(queued)
-            self._tell(came, to, occasion.label)
+        if new is not None:
+            self._stores[new].add(queued)
+            self._tell(old, new, reason.label)
 
     def put_in_order(self, queued: QueuedPod) -> None:
         """Note that *queued*, which stays where it is, may go earlier or later than before."""
-        assert queued.place is not None, str(queued)
-        self._stores[queued.place].add(queued)
+        assert queued.state is not None, str(queued)
+        self._stores[queued.state].add(queued)
 
     def reorder(self, sort_key: SortKey) -> None:
         """Let *sort_key* tell the order in which ready pods go."""
@@ -99,23 +99,23 @@ class QueueStates:
         self.backoff.reorder()
 
     def check_invariants(self) -> None:
-        """Raise AssertionError, with the pod's story, where a pod is not as its place says."""
-        for place, store in self._stores.items():
+        """Raise AssertionError, with the pod's story, where a pod is not as its state says."""
+        for state, store in self._stores.items():
             for queued in store:
-                assert queued.place is place, f"found {place}: {queued}"
-                assert bool(queued.gated_by) == (place is QueueState.GATED), str(queued)
-                home = place is QueueState.IN_FLIGHT or self.queued.get(queued.pod.uid) is queued
+                assert queued.state is state, f"found {state}: {queued}"
+                assert bool(queued.gated_by) == (state is QueueState.GATED), str(queued)
+                home = state is QueueState.IN_FLIGHT or self.queued.get(queued.pod.uid) is queued
                 assert home, f"unknown to the queue: {queued}"
         for uid, queued in self.queued.items():
-            homes = [place for place, store in self._stores.items() if uid in store]
-            assert homes == [queued.place], f"in {homes}: {queued}"
+            homes = [state for state, store in self._stores.items() if uid in store]
+            assert homes == [queued.state], f"in {homes}: {queued}"
         assert self.in_flight or not self.in_flight.logged, "changes are kept for nobody"
 
-    def _tell(self, came: QueueState | None, to: QueueState, label: str) -> None:
+    def _tell(self, old: QueueState | None, new: QueueState, label: str) -> None:
         """Report a move to the observer, which counts gated pods among the unschedulable."""
-        if to is QueueState.ACTIVE or to is QueueState.BACKOFF:
-            self._observer.incoming(to.value, label)
-        elif to is not QueueState.IN_FLIGHT and came not in WAITING:
+        if new is QueueState.ACTIVE or new is QueueState.BACKOFF:
+            self._observer.incoming(new.value, label)
+        elif new is not QueueState.IN_FLIGHT and old not in WAITING:
             self._observer.incoming(QueueState.UNSCHEDULABLE.value, label)
 
 

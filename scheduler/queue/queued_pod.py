@@ -43,8 +43,8 @@ class QueuedPod:
         gate_reason: What that plugin said.
         flushed: Whether it is on its way only because it had waited for too long.
         backoff_expiry: When its backoff ends, once that has been computed.
-        place: Where it is.
-        story: Its latest moves, for people: occasion and place.
+        state: Where it is.
+        story: Its latest moves, for people: reason and state.
     """
 
     pod: Pod
@@ -60,7 +60,7 @@ class QueuedPod:
     gate_reason: str = ""
     flushed: bool = False
     backoff_expiry: float | None = None
-    place: QueueState | None = None
+    state: QueueState | None = None
     story: list[tuple[MoveReason, QueueState | None]] = field(default_factory=list)
 
     @property
@@ -81,18 +81,18 @@ class QueuedPod:
             self.consecutive_errors = 0
         self.timestamp, self.backoff_expiry, self.flushed = now, None, False
 
-    def move(self, to: QueueState | None, occasion: MoveReason) -> None:
+    def move(self, to: QueueState | None, reason: MoveReason) -> None:
         """Remember a move."""
-        self.place = to
-        self.story.append((occasion, to))
+        self.state = to
+        self.story.append((reason, to))
         if len(self.story) > STORY_LENGTH:
             del self.story[0]
 
     def __str__(self) -> str:
         """Return the pod's latest moves, one a line, for whoever looks into a failed assertion."""
-        lines = [f"pod {self.pod.key} ({self.pod.uid}), attempt {self.attempts}, {self.place}:"]
+        lines = [f"pod {self.pod.key} ({self.pod.uid}), attempt {self.attempts}, {self.state}:"]
         lines += (
-            f"  at {occasion.now:.3f}s {occasion.cause} {occasion.label} -> {place or 'gone'}"
-            for occasion, place in self.story
+            f"  at {reason.now:.3f}s {reason.cause} {reason.label} -> {state or 'gone'}"
+            for reason, state in self.story
         )
         return "\n".join(lines)
