@@ -13,8 +13,8 @@ What is counted:
   it, enters the active queue, is popped, becomes in flight, is shown a view, is assumed, is posted)
   and where it meets the first plugin of each extension point. Plugins are the end of such a way and
   not counted. So helpers that a step calls and that return before the pod moves on are not on the
-  way; nor are observers. Before `loop` was redrawn into rooms this gave 71 functions in 26 modules, where a
-  reviewer who had read it by hand had found 71 in 27.
+  way; nor are observers. Before `loop` was redrawn into rooms this gave 71 functions in 26 modules;
+  a reviewer who read the same code by hand had found 71 in 27.
 
 A coroutine counts once, however often it is resumed. Lambdas, comprehensions and generator
 expressions belong to the function around them. Functions that msgspec, NumPy and dataclasses
