@@ -18,7 +18,7 @@ from scheduler.errors import PluginError
 from scheduler.framework import checked_calls
 from scheduler.framework.effects import Condition, Effect, Patch, WaitUntil
 from scheduler.framework.filtering import run_filters, run_pre_filters
-from scheduler.framework.invoke import Steps, call_plugin
+from scheduler.framework.invoke import CoroutineCall, call_plugin
 from scheduler.framework.observer import Observer
 from scheduler.framework.plugin import PermitPlugin, PreBindPlugin, Reserved, ReservePlugin
 from scheduler.framework.rejection import Allow, Failure, PermitAnswer, Reject, Wait
@@ -200,7 +200,7 @@ class BindingPlugins:
         watch = self._watch(placement)
         try:
             async with asyncio.timeout(seconds):
-                said = await Steps("PreBind", plugin.name, watch, asked)
+                said = await CoroutineCall("PreBind", plugin.name, watch, asked)
         except TimeoutError:
             raise PluginError(plugin.name, f"gave no answer in PreBind for {seconds:g}s") from None
         return checked_calls.effects(plugin.name, said or ())
