@@ -16,7 +16,7 @@ from scheduler.framework.extender_protocol import bind_request, is_interested, r
 from scheduler.kube.binding import BindOutcome, Bound, Refused, bind
 from scheduler.kube.pod_status import Unwritten, nomination_patch, patch_status
 from scheduler.kube.requests import MERGE_PATCH, Requests
-from scheduler.kube.throttling import keep_appointments
+from scheduler.kube.retry import retry
 from scheduler.reporting.telemetry import Telemetry
 
 _encode: Final = msgspec.json.Encoder().encode
@@ -97,8 +97,8 @@ class BindingRequests:
 
     async def _patch(self, path: str, body: dict[str, Any], wanted: Callable[[], bool]) -> None:
         """Patch an object at the time that the API server asks for."""
-        await keep_appointments(
+        await retry(
             lambda: self._requests.patch(path, _encode(body), MERGE_PATCH),
             wanted=wanted,
-            told=self._telemetry.throttled,
+            on_throttled=self._telemetry.throttled,
         )

@@ -3,7 +3,6 @@
 import ssl
 from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 from types import TracebackType
 from typing import Self
 
@@ -18,6 +17,7 @@ from scheduler.framework.extender_protocol import (
     ResponseBody,
 )
 from scheduler.kube.fence import Fence
+from scheduler.pem import load_pair
 
 Asker = Callable[[ExtenderRequest], Awaitable[ExtenderResponse]]
 """Puts a question to an extender and returns what came back, or why nothing did."""
@@ -129,9 +129,9 @@ def _load(tls: TlsConfig, *, checked: bool) -> ssl.SSLContext:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     if tls.cert_data or tls.cert_file:
-        with NamedTemporaryFile() as pair:  # OpenSSL reads certificates from files only
-            pair.write(tls.cert_data or Path(tls.cert_file).read_bytes())
-            pair.write(b"\n" + (tls.key_data or Path(tls.key_file).read_bytes()))
-            pair.flush()
-            context.load_cert_chain(pair.name)
+        load_pair(
+            context,
+            tls.cert_data or Path(tls.cert_file).read_bytes(),
+            tls.key_data or Path(tls.key_file).read_bytes(),
+        )
     return context

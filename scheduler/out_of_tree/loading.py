@@ -1,8 +1,8 @@
 """Finds out-of-tree plugins by the names that a configuration gives them.
 
 There are two ways. An installed package names its plugins in the entry-point group
-``scheduler.plugins``; a configuration may also name a class itself, as ``module:Class``. Only what a
-profile enables is imported: an import runs code.
+``scheduler.plugins``; a configuration may also name a class itself, as ``module:Class``. Only what
+a profile enables is imported: an import runs code.
 """
 
 import inspect

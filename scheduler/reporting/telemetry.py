@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager
 from typing import Final, TypeVar
 from urllib.parse import urlsplit
 
-from scheduler.errors import ApiError
+from scheduler.errors import ApiError, Gone
 from scheduler.framework.cluster_event import (
     ASSIGNED_POD,
     ASSIGNED_POD_ADD,
@@ -322,11 +322,13 @@ class Telemetry(BindObserver, EventObserver, LeaseObserver):
         """A watch is open."""
         log.debug(event_names.WATCH_STARTED, resource=resource)
 
-    def watch_restarted(self, resource: ResourceName, why: str) -> None:
+    def watch_restarted(self, resource: ResourceName, problem: ApiError) -> None:
         """A watch broke and is restarted."""
-        self.metrics.count(families.WATCH_RESTARTS, resource, _kind_of(why))
-        if self._log_throttle.is_new(resource, why):
-            log.warning(event_names.WATCH_RESTARTED, resource=resource, error=why)
+        # A text names hosts and versions, each of which would be a time series of its own.
+        reason = "expired" if isinstance(problem, Gone) else "broken"
+        self.metrics.count(families.WATCH_RESTARTS, resource, reason)
+        if self._log_throttle.is_new(resource, str(problem)):
+            log.warning(event_names.WATCH_RESTARTED, resource=resource, error=str(problem))
 
     def watch_denied(self, resource: ResourceName, why: str) -> None:
         """This process lacks the permission to watch *resource*."""
@@ -428,8 +430,3 @@ def _labels(fact: Fact) -> Sequence[str]:
     if isinstance(changed, Pod):
         resource = ASSIGNED_POD if changed.node_name else UNSCHEDULABLE_POD
     return (resource + _HAPPENED[type(fact)],)
-
-
-def _kind_of(why: str) -> str:
-    """Return a label for metrics: texts name hosts and versions, which would each be a series."""
-    return "expired" if "410" in why else "broken"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from prometheus_client import generate_latest
 
+from scheduler.errors import Gone, Unreachable
 from scheduler.framework.decision import Bind
 from scheduler.framework.rejection import Reject, Wait
 from scheduler.model.fact import Added, Deleted, Resource, Updated
@@ -41,6 +42,19 @@ def test_facts_have_kube_schedulers_names(fact, labels):
     name = "scheduler_event_handling_duration_seconds_count"
     samples = [s for family in metrics.registry.collect() for s in family.samples]
     assert sorted(s.labels["event"] for s in samples if s.name == name) == labels
+
+
+@pytest.mark.parametrize(
+    ("problem", "reason"),
+    [(Gone("too old"), "expired"), (Unreachable("10.0.0.1:4104 gave no answer"), "broken")],
+)
+def test_a_watch_that_expired_is_told_from_one_that_broke_by_its_error(problem, reason):
+    metrics = Metrics()
+
+    Telemetry(metrics).watch_restarted(Resource.POD, problem)
+
+    labels = {"resource": "Pod", "reason": reason}
+    assert metrics.registry.get_sample_value("py_scheduler_watch_restarts_total", labels) == 1
 
 
 def bound(attempts, **queued):
@@ -166,7 +180,7 @@ def failed(reason):
             {'py_scheduler_kubelet_rejections_total{reason="OutOfcpu"}': 1},
         ),
         (
-            lambda t: t.watch_restarted("pods", "connection reset"),
+            lambda t: t.watch_restarted("pods", Unreachable("connection reset")),
             {'py_scheduler_watch_restarts_total{reason="broken",resource="pods"}': 1},
         ),
         (lambda t: t.loop_stalled(0.1), {"py_scheduler_loop_stall_seconds_sum": 0.1}),
