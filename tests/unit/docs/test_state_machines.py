@@ -8,12 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from scheduler.kube import election
 from scheduler.queue import queue_state
 
 PAGE = Path(__file__).parents[3] / "docs" / "architecture.md"
 
 MACHINES = {
     "Pods in the queue": queue_state.TRANSITIONS,
+    "The lease": election.TRANSITIONS,
 }
 """Every table in the code, by the heading under which the document shows it."""
 
