@@ -15,7 +15,7 @@ from scheduler.cli.run import run as run_command
 from scheduler.config import document, plugin_args
 from scheduler.config.configuration import read
 from scheduler.config.default_plugins import missing_among
-from scheduler.explain.question import Question, answer
+from scheduler.explain.request import ExplainRequest, explain_pod
 from scheduler.framework.registry import Registry
 from scheduler.observe import event_names, families
 from scheduler.plugins import IN_TREE
@@ -182,7 +182,7 @@ def test_every_field_of_an_explanation_is_promised():
         ),
     ]
     dump = ("dump", json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
-    said = answer(Question(name="web", snapshots=(dump,)))
+    said = explain_pod(ExplainRequest(name="web", snapshots=(dump,)))
     first, second = _section(_read("docs/explain.md"), "The document").split("`preemption` tells")
 
     assert re.findall(r"^\| `(\w+)` \|", first, re.MULTILINE) == list(said)
