@@ -8,11 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from scheduler.process import leadership
 from scheduler.queue import queue_state
 
 PAGE = Path(__file__).parents[3] / "docs" / "architecture.md"
 
 MACHINES = {
+    "Leadership": leadership.TRANSITIONS,
     "Pods in the queue": queue_state.TRANSITIONS,
 }
 """Every table in the code, by the heading under which the document shows it."""
