@@ -1,4 +1,4 @@
-"""The scheduling cycle: filter, make room if nothing is left, score, choose.
+"""The scheduling cycle: filter the nodes, preempt if none passed, else score them and choose.
 
 Source: ``pkg/scheduler/schedule_one.go`` (schedulingAlgorithm, schedulePod).
 """
@@ -24,15 +24,15 @@ from scheduler.framework.decision import (
 from scheduler.framework.diagnosis import Diagnosis, Filtered
 from scheduler.framework.extender_protocol import (
     EXTENDER,
-    Answer,
-    Ask,
     ExtenderError,
-    Questions,
-    Unanswered,
-    filter_question,
+    ExtenderRequest,
+    ExtenderRequests,
+    ExtenderResponse,
+    NoResponse,
+    filter_request,
     is_interested,
-    preempt_question,
-    prioritize_question,
+    preempt_request,
+    prioritize_request,
     read_filter,
     read_preempt,
     read_scores,
@@ -57,29 +57,30 @@ from scheduler.snapshot.tie_break import best, hash_of
 
 NO_NODES: Final = "no nodes available to schedule pods"
 _FEWEST_NODES_TO_SCORE: Final = 100
-_TIES_TOLD: Final = 10
+_TIES_SHOWN: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """A pause: the event loop may read and write, but facts wait until the cycle is over."""
+    """The cycle pauses: the event loop may serve sockets, and no fact is applied meanwhile."""
 
 
 PAUSE: Final = Pause()
 
-Answers = tuple[Answer, ...] | None
-Cycle = Generator[Pause | Questions, Answers, Decision]
-Step = Generator[Pause | Questions, Answers, "Filtered"]
+Step = Pause | ExtenderRequests
+"""What the cycle yields; responses are sent into it after ExtenderRequests, else None."""
+ExtenderResponses = tuple[ExtenderResponse, ...] | None
+Cycle = Generator[Step, ExtenderResponses, Decision]
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One attempt to place one pod: everything that the decision depends on.
+    """One attempt to schedule one pod: everything that the decision depends on.
 
     Args:
-        nominated: Pods that others mean to place on a node, by the node's name.
-        seed: Chooses among equals, together with the pod and the node.
-        extenders: Asked beside the plugins, in this order.
+        nominated: Nominated pods by node name, those of other schedulers included.
+        seed: Breaks ties, together with the pod's UID and the node's name.
+        extenders: In the order in which they filter.
     """
 
     profile: Profile
@@ -124,7 +125,10 @@ def schedule(attempt: Attempt) -> Cycle:
 
 
 def nominated_rows(attempt: Attempt, nodes: NodeTable) -> dict[int, Sequence[Pod]]:
-    """Return the pods that must be counted on, by row: nominated, as important, and not the pod."""
+    """Return nominated pods by row of *nodes*: those of the pod's priority or a higher one.
+
+    A pod of lower priority could be preempted there, so it does not count; nor does the pod itself.
+    """
     priority, uid = attempt.pod.priority, attempt.pod.uid
     rows: dict[int, Sequence[Pod]] = {}
     for name, row in nodes.rows_of(attempt.nominated):
@@ -136,7 +140,7 @@ def nominated_rows(attempt: Attempt, nodes: NodeTable) -> dict[int, Sequence[Pod
 
 def _fits_nominated_node(
     attempt: Attempt, pre_filtered: PreFilterResult
-) -> Generator[Pause | Questions, Answers, bool]:
+) -> Generator[Step, ExtenderResponses, bool]:
     """Tell whether the pod's own nominated node can take it now.
 
     Capacity was freed there for it, so upstream tries this node first and does not score the
@@ -164,41 +168,48 @@ def _fits_nominated_node(
     return bool(filtered.feasible[0])
 
 
-def _filter_by_extenders(attempt: Attempt, filtered: Filtered, nodes: NodeTable) -> Step:
-    """Let the extenders refuse some of the rows that the plugins left."""
+def _filter_by_extenders(
+    attempt: Attempt, filtered: Filtered, nodes: NodeTable
+) -> Generator[Step, ExtenderResponses, Filtered]:
+    """Let the extenders reject some of the rows that passed the plugins.
+
+    One after the other, as upstream does: each is sent the nodes that passed the one before.
+    """
     for extender in attempt.extenders:
         if not filtered.feasible.any():
             break
         if extender.filter_verb and is_interested(extender, attempt.pod):
             rows = filtered.feasible.nonzero()[0]
-            left = nodes.select(rows)
-            ask = filter_question(extender, attempt.pod, left)
-            (answer,) = yield from _put(ask)
-            filtered = narrow(filtered, read_filter(ask, answer, left), rows)
+            passed = nodes.select(rows)
+            request = filter_request(extender, attempt.pod, passed)
+            (response,) = yield from _send(request)
+            filtered = narrow(filtered, read_filter(request, response, passed), rows)
     return filtered
 
 
-def _put(*asks: Ask) -> Generator[Pause | Questions, Answers, tuple[Answer, ...]]:
-    answers = yield Questions(asks)
-    assert answers is not None
-    assert len(answers) == len(asks)
-    return answers
+def _send(
+    *requests: ExtenderRequest,
+) -> Generator[Step, ExtenderResponses, tuple[ExtenderResponse, ...]]:
+    responses = yield ExtenderRequests(requests)
+    assert responses is not None
+    assert len(responses) == len(requests)
+    return responses
 
 
 def _add_extender_scores(
     attempt: Attempt, totals: Scores, nodes: NodeTable
-) -> Generator[Pause | Questions, Answers, Scores]:
-    """Add what the extenders think of *nodes*; they are asked all at once."""
-    asks = [
-        prioritize_question(extender, attempt.pod, nodes)
+) -> Generator[Step, ExtenderResponses, Scores]:
+    """Add the extenders' scores; none depends on another, so all requests are sent at once."""
+    requests = [
+        prioritize_request(extender, attempt.pod, nodes)
         for extender in attempt.extenders
         if extender.prioritize_verb and is_interested(extender, attempt.pod)
     ]
-    if not asks:
+    if not requests:
         return totals
-    answers = yield from _put(*asks)
-    for question, answer in zip(asks, answers, strict=True):
-        totals = totals + read_scores(question, answer, nodes)
+    responses = yield from _send(*requests)
+    for request, response in zip(requests, responses, strict=True):
+        totals = totals + read_scores(request, response, nodes)
     return totals
 
 
@@ -215,7 +226,7 @@ def _choose(attempt: Attempt, rows: "np.typing.NDArray[np.intp]") -> Cycle:
         yield PAUSE
         if attempt.extenders:
             totals = yield from _add_extender_scores(attempt, totals, table)
-        tied = rows[best(totals, attempt.seed, pod.uid, table.name_hashes, _TIES_TOLD)]
+        tied = rows[best(totals, attempt.seed, pod.uid, table.name_hashes, _TIES_SHOWN)]
     names = nodes.names
     ties = tuple([names[row] for row in tied.tolist()])
     return Bind(pod, ties[0], len(nodes), feasible, ties)
@@ -224,7 +235,11 @@ def _choose(attempt: Attempt, rows: "np.typing.NDArray[np.intp]") -> Cycle:
 def rows_to_score(
     attempt: Attempt, rows: "np.typing.NDArray[np.intp]"
 ) -> "np.typing.NDArray[np.intp]":
-    """Return which of the feasible *rows* are scored: all, unless the profile wants a sample."""
+    """Return which of the feasible *rows* are scored: all, unless the profile wants a sample.
+
+    Upstream stops filtering once it has found enough nodes, and starts the next search behind them.
+    Here every node is filtered anyway, and the sample is drawn by hash: it depends on no history.
+    """
     percentage = attempt.profile.percentage_of_nodes_to_score
     if not percentage:
         return rows
@@ -238,68 +253,45 @@ def rows_to_score(
 def _post_filter(
     attempt: Attempt, pre_filtered: PreFilterResult, filtered: Filtered | None
 ) -> Cycle:
-    """Ask the post-filter plugins; without a proposal the pod is parked."""
+    """Run the post-filter plugins until one proposes a preemption; without one the pod is parked.
+
+    *filtered* is None where a pre-filter plugin refused every node.
+    """
     diagnosis = diagnose(attempt.nodes, pre_filtered, filtered)
     if not attempt.profile.post_filter:
         return Park(attempt.pod, diagnosis, CLEAR)
-    ask_filters = _filter_question(attempt, pre_filtered)
-    said: list[str] = []
+    run_filters_again = _filters_of(attempt, pre_filtered)
+    messages: list[str] = []
     clear = False
     with attempt.observer.extension_point("PostFilter") as ends:
-        ends("Unschedulable")  # until somebody finds room
+        ends("Unschedulable")  # unless a plugin proposes
         for plugin in attempt.profile.post_filter:
-            found = yield from _ask_post_filter(attempt, plugin, diagnosis, ask_filters)
-            answer = yield from _consult(attempt, found)
+            found = yield from _run_post_filter(attempt, plugin, diagnosis, run_filters_again)
+            answer = yield from _consult_extenders(attempt, found)
             if isinstance(answer, Proposal):
                 ends("Success")
-                return _preempt(attempt.pod, answer, diagnosis)
+                return Preempt(
+                    attempt.pod,
+                    answer.chosen.node,
+                    tuple(answer.chosen.victims),
+                    diagnosis.with_post_filter(answer.message),
+                    answer.message,
+                    answer.candidates or (answer.chosen,),
+                )
             if answer.stop:
-                said, clear = [], False
+                messages, clear = [], False
             if answer.message:
-                said.append(answer.message)
+                messages.append(answer.message)
             clear = clear or answer.clear_nomination
             if answer.stop:
                 break
-    return Park(attempt.pod, diagnosis.with_post_filter(", ".join(said)), CLEAR if clear else KEEP)
+    diagnosis = diagnosis.with_post_filter(", ".join(messages))
+    return Park(attempt.pod, diagnosis, CLEAR if clear else KEEP)
 
 
-def _preempt(pod: Pod, proposal: Proposal, diagnosis: Diagnosis) -> Preempt:
-    return Preempt(
-        pod,
-        proposal.chosen.node,
-        tuple(proposal.chosen.victims),
-        diagnosis.with_post_filter(proposal.message),
-        proposal.message,
-        proposal.candidates or (proposal.chosen,),
-    )
-
-
-def _consult(
-    attempt: Attempt, proposal: Proposal | Refusal
-) -> Generator[Pause | Questions, Answers, Proposal | Refusal]:
-    """Let the extenders strike candidates out of a proposal, or change their victims."""
-    consulted = [
-        extender
-        for extender in attempt.extenders
-        if extender.preempt_verb and is_interested(extender, attempt.pod)
-    ]
-    if not consulted or isinstance(proposal, Refusal):
-        return proposal
-    candidates: Sequence[Candidate] = proposal.candidates or (proposal.chosen,)
-    for extender in consulted:
-        question = preempt_question(extender, attempt.pod, candidates)
-        (answer,) = yield from _put(question)
-        try:
-            candidates = read_preempt(question, answer, attempt.nodes, candidates)
-        except ExtenderError as error:
-            return Refusal(f"preemption: {error}", stop=True)
-        if not candidates:
-            return Refusal("preemption: no candidate node for preemption")
-    return Proposal(least_harm(candidates), tuple(candidates), proposal.message)
-
-
-def _filter_question(attempt: Attempt, pre_filtered: PreFilterResult) -> FilterQuestion:
-    """Return how post-filter plugins may ask the filters of the profile."""
+def _filters_of(attempt: Attempt, pre_filtered: PreFilterResult) -> FilterQuestion:
+    """Return the function by which post-filter plugins run the filters of the profile."""
+    # Their time is part of the post-filter plugin's: measured here as well, it would count twice.
     unmeasured = attempt.observer.unmeasured()
 
     def filters(pod: Pod, nodes: NodeTable) -> Filtered:
@@ -310,15 +302,18 @@ def _filter_question(attempt: Attempt, pre_filtered: PreFilterResult) -> FilterQ
     return filters
 
 
-def _ask_post_filter(
-    attempt: Attempt, plugin: PostFilterPlugin, diagnosis: Diagnosis, ask_filters: FilterQuestion
-) -> Generator[Pause | Questions, Answers, Proposal | Refusal]:
-    """Ask one plugin; where it searches for long, it says itself when to pause."""
+def _run_post_filter(
+    attempt: Attempt,
+    plugin: PostFilterPlugin,
+    diagnosis: Diagnosis,
+    run_filters_again: FilterQuestion,
+) -> Generator[Step, ExtenderResponses, Proposal | Refusal]:
+    """Run one plugin; a plugin that searches for long is a generator, and yields to pause."""
     observer = attempt.observer
     observer.asked("PostFilter", plugin.name, 1)
 
     def begin() -> object:
-        found: object = plugin.post_filter(attempt.pod, attempt.nodes, diagnosis, ask_filters)
+        found: object = plugin.post_filter(attempt.pod, attempt.nodes, diagnosis, run_filters_again)
         return go_on(found) if isinstance(found, Generator) else found
 
     def go_on(search: Search) -> object:
@@ -335,7 +330,7 @@ def _ask_post_filter(
             yield PAUSE
             answer = call_plugin("PostFilter", plugin.name, observer, go_on, answer)
     except PluginError as bug:
-        # The filters' verdict stands, whatever goes wrong in the search for room.
+        # Why the pod fits nowhere is known: a bug in the search must not hide it behind an error.
         return Refusal(str(bug), stop=True)
     yield PAUSE
     match answer:
@@ -346,22 +341,50 @@ def _ask_post_filter(
     return Refusal(str(PluginError(plugin.name, f"answered PostFilter with {answer!r}")), stop=True)
 
 
-def _unheard(ask: Ask) -> Answer:
-    return Unanswered(f'extender "{ask.extender.url_prefix}" was not asked')
+def _consult_extenders(
+    attempt: Attempt, proposal: Proposal | Refusal
+) -> Generator[Step, ExtenderResponses, Proposal | Refusal]:
+    """Let the extenders remove candidates from a proposal, or change their victims."""
+    consulted = [
+        extender
+        for extender in attempt.extenders
+        if extender.preempt_verb and is_interested(extender, attempt.pod)
+    ]
+    if not consulted or isinstance(proposal, Refusal):
+        return proposal
+    candidates: Sequence[Candidate] = proposal.candidates or (proposal.chosen,)
+    for extender in consulted:
+        request = preempt_request(extender, attempt.pod, candidates)
+        (response,) = yield from _send(request)
+        try:
+            candidates = read_preempt(request, response, attempt.nodes, candidates)
+        except ExtenderError as error:
+            return Refusal(f"preemption: {error}", stop=True)
+        if not candidates:
+            return Refusal("preemption: no candidate node for preemption")
+    return Proposal(least_harm(candidates), tuple(candidates), proposal.message)
 
 
-def decide(attempt: Attempt, ask: Callable[[Ask], Answer] = _unheard) -> Decision:
-    """Run the cycle to its end without pausing: for tests, tools and whoever has no event loop.
+def _not_sent(request: ExtenderRequest) -> ExtenderResponse:
+    return NoResponse(f'extender "{request.extender.url_prefix}" was not asked')
 
-    *ask* puts questions to extenders; by default they all fail to answer.
+
+def decide(
+    attempt: Attempt, send: Callable[[ExtenderRequest], ExtenderResponse] = _not_sent
+) -> Decision:
+    """Run the cycle to its end without pausing: for tests and tools, which have no event loop.
+
+    *send* sends a request to an extender; by default every request fails.
     """
     cycle = schedule(attempt)
-    answers: Answers = None
+    responses: ExtenderResponses = None
     try:
         while True:
-            step = cycle.send(answers)
-            answers = (
-                tuple(ask(each) for each in step.asks) if isinstance(step, Questions) else None
+            step = cycle.send(responses)
+            responses = (
+                tuple(send(each) for each in step.requests)
+                if isinstance(step, ExtenderRequests)
+                else None
             )
     except StopIteration as end:
         decision: Decision = end.value

@@ -7,10 +7,10 @@ from typing import Final, assert_never
 
 from scheduler.binding.binding_cycle import BindingCycle
 from scheduler.cache.cluster_cache import ClusterCache
-from scheduler.cycle.scheduling import Answers, Attempt, schedule
+from scheduler.cycle.scheduling import Attempt, ExtenderResponses, schedule
 from scheduler.cycle.taken_capacity import capacity_was_taken
 from scheduler.framework.decision import Bind, Decision, Park, Preempt, Retry
-from scheduler.framework.extender_protocol import Questions
+from scheduler.framework.extender_protocol import ExtenderRequests
 from scheduler.framework.profile import Profile
 from scheduler.kube.extenders import Extenders
 from scheduler.loop.fact_handlers import FactHandlers
@@ -267,17 +267,17 @@ class ControlLoop:
 
     async def _decide(self, attempt: Attempt) -> Decision:
         cycle = schedule(attempt)
-        answers: Answers = None
+        responses: ExtenderResponses = None
         while True:
             try:
-                step = cycle.send(answers)
+                step = cycle.send(responses)
             except StopIteration as end:
                 decision: Decision = end.value
                 return decision
-            if isinstance(step, Questions):
-                answers = tuple(await asyncio.gather(*map(self._extenders.ask, step.asks)))
+            if isinstance(step, ExtenderRequests):
+                responses = tuple(await asyncio.gather(*map(self._extenders.ask, step.requests)))
                 continue
-            answers = None
+            responses = None
             await self._pause()
 
     def _carry_out(

@@ -22,9 +22,11 @@ from typing import Any, Final, Self
 from scheduler.config.configuration import read
 from scheduler.framework.profile import Profile, Weighted
 from scheduler.framework.registry import Registry
-from scheduler.kube import binding, pod_status, throttling
+from scheduler.kube.binding import BIND_RETRIES
 from scheduler.kube.events import Event
+from scheduler.kube.pod_status import PATCH_RETRIES
 from scheduler.kube.requests import Requests
+from scheduler.kube.retry import THROTTLED_ONLY
 from scheduler.loop.control_loop import LoopSettings
 from scheduler.loop.core import LoopConfiguration, SchedulerCore
 from scheduler.model.fact import KubeObject, Resource
@@ -80,8 +82,8 @@ class Harness:
         may_act: Callable[[], bool] = lambda: True,
         seed: int = 0,
     ) -> None:
-        for room in (binding, pod_status, throttling):
-            room.DEFAULT_PACING.rng.seed(seed)
+        for settings in (BIND_RETRIES, PATCH_RETRIES, THROTTLED_ONLY):
+            settings.rng.seed(seed)
         resources = tuple(watching)
         chosen = tuple(profiles) or (default_profile(*plugins),)
         self.heard = Heard()

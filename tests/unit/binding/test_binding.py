@@ -79,7 +79,7 @@ async def test_a_lost_answer_is_neither_success_nor_failure(lost):
         assert cluster.api.bound == [(pod.uid, "a")]
         assert cluster.attempts("scheduled") == 1
         assert cluster.attempts("error") == 0
-        assert cluster.api.asked("GET", "/pods/pod$")
+        assert cluster.api.requests_to("GET", "/pods/pod$")
 
 
 @in_virtual_time
@@ -104,7 +104,7 @@ async def test_a_conflict_is_somebody_elses_decision():
         cluster.api.plan("POST", BINDING, Delay(0))
         cluster.create(make_node("a", allocatable="1 cpu"))
         await cluster.settle()
-        cluster.api.tell_all(Resource.POD)
+        cluster.api.relist(Resource.POD)
         cluster.create(pod := make_pod(requests="1 cpu"))
         cluster.api.break_watch(Resource.POD)
         cluster.api.change(pod_path(pod), lambda d: d["spec"].update(nodeName="b"))
@@ -112,15 +112,15 @@ async def test_a_conflict_is_somebody_elses_decision():
 
         assert cluster.core.cache.pod(pod.uid) is None
         assert cluster.state_of(pod) == "backoff"
-        assert len(cluster.api.asked("POST", BINDING)) == 1
+        assert len(cluster.api.requests_to("POST", BINDING)) == 1
         assert cluster.attempts("error") == 1
 
-        cluster.api.tell_all(Resource.POD)
+        cluster.api.relist(Resource.POD)
         await cluster.settle(10)
 
         assert cluster.state_of(pod) == ""
         assert cluster.core.cache.pod(pod.uid).node_name == "b"
-        assert len(cluster.api.asked("POST", BINDING)) == 1
+        assert len(cluster.api.requests_to("POST", BINDING)) == 1
         assert cluster.api.bound == []
 
 
@@ -150,7 +150,7 @@ async def test_deletion_frees_the_place_of_an_assumed_pod():
         first, second = await two_for_one_place(cluster)
         assert cluster.state_of(second) == "unschedulable"
 
-        cluster.api.condemn(pod_path(first))
+        cluster.api.begin_deletion(pod_path(first))
         await cluster.settle(2)
 
         assert cluster.core.cache.pod(first.uid) is None
@@ -187,7 +187,7 @@ async def test_a_bind_that_waited_is_checked_once_more():
         ready.append(True)
         await cluster.settle()
 
-        assert cluster.api.asked("POST", BINDING) == []
+        assert cluster.api.requests_to("POST", BINDING) == []
         assert cluster.condition(pod)[2] == "node a was filled meanwhile: Insufficient cpu"
 
 
@@ -216,7 +216,7 @@ async def test_a_bind_whose_node_is_gone_is_not_posted():
         cluster.api.remove("/api/v1/nodes/a")
         await cluster.settle()
 
-        assert cluster.api.asked("POST", BINDING) == []
+        assert cluster.api.requests_to("POST", BINDING) == []
         assert cluster.condition(pod)[2] == "node a is gone"
 
 
@@ -233,7 +233,9 @@ async def test_what_no_filter_minds_does_not_stop_a_bind():
 @in_virtual_time
 async def test_binds_in_flight_are_bounded():
     async with Harness(loop=LoopSettings(binds_in_flight=3)) as cluster:
-        cluster.api.weather = lambda method, path: Delay(1) if path.endswith("/binding") else None
+        cluster.api.choose_fault = lambda method, path: (
+            Delay(1) if path.endswith("/binding") else None
+        )
         cluster.create(make_node("a"), *(make_pod(f"p{index}") for index in range(9)))
         most = 0
         for _ in range(100):

@@ -179,13 +179,13 @@ async def test_a_held_pod_that_is_deleted_gives_its_place_back(pod, gone):
         await cluster.settle()
         match gone:
             case "condemned":
-                cluster.api.condemn(pod_path(pod))
+                cluster.api.begin_deletion(pod_path(pod))
             case "removed":
                 cluster.api.remove(pod_path(pod))
             case "missed":
                 cluster.api.break_watch(Resource.POD)
                 cluster.api.remove(pod_path(pod))
-                cluster.api.tell_all(Resource.POD)
+                cluster.api.relist(Resource.POD)
         await cluster.settle()
 
         assert cluster.core.cache.sizes()["pods"] == 0

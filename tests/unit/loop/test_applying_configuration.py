@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from scheduler.config.document import Extender
-from scheduler.framework.extender_protocol import Answered
+from scheduler.framework.extender_protocol import ResponseBody
 from scheduler.framework.rejection import Allow, Gate, Reject, Rejection, Wait
 from scheduler.kube.extenders import Extenders
 from scheduler.loop.core import LoopConfiguration
@@ -165,7 +165,7 @@ async def test_who_was_sent_by_an_extender_is_bound_by_that_one(pod):
     def binding(url):
         async def ask(question):
             asked.append((url, question.verb))
-            return Answered(b"{}")
+            return ResponseBody(b"{}")
 
         return Extenders((Extender(url_prefix=url, bind_verb="bind"),), ask)
 

@@ -38,13 +38,13 @@ class Raises:
 async def test_nothing_is_decided_before_everything_was_told():
     async with Harness(listed=False) as cluster:
         cluster.create(make_node("a"), pod := make_pod())
-        cluster.api.tell_all(Resource.POD)
-        cluster.api.tell_all(Resource.FAILED_POD)
+        cluster.api.relist(Resource.POD)
+        cluster.api.relist(Resource.FAILED_POD)
         await cluster.settle(5)
         assert not cluster.core.loop.synced
         assert cluster.node_of(pod) == ""
 
-        cluster.api.tell_all(Resource.NODE)
+        cluster.api.relist(Resource.NODE)
         await cluster.settle()
 
         assert cluster.core.loop.synced
@@ -240,7 +240,7 @@ async def test_a_binding_whose_fact_was_missed_and_whose_pod_is_gone_is_forgotte
         await cluster.settle()
         assert cluster.core.cache.is_assumed(pod.uid)
         cluster.api.remove(pod_path(pod))
-        cluster.api.tell_all(Resource.POD)
+        cluster.api.relist(Resource.POD)
         await cluster.settle()
 
         assert cluster.core.cache.sizes()["pods"] == 0
@@ -279,7 +279,7 @@ async def test_a_cluster_without_nodes_is_tried_again_and_again():
         await cluster.settle(60)
 
         assert cluster.attempts("unschedulable") == 8
-        assert len(cluster.api.asked("PATCH", "/status")) == 1
+        assert len(cluster.api.requests_to("PATCH", "/status")) == 1
 
 
 @in_virtual_time

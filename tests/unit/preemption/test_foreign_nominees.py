@@ -100,4 +100,4 @@ async def test_their_nominations_are_not_ours_to_end():
         await cluster.settle()
 
         assert cluster.document(x)["status"]["nominatedNodeName"] == "a"
-        assert cluster.api.asked("PATCH", "/pods/x/") == []
+        assert cluster.api.requests_to("PATCH", "/pods/x/") == []

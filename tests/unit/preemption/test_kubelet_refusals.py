@@ -171,7 +171,7 @@ async def test_a_restart_does_not_forget(minutes, expected):
         refuse(cluster, replica("web-1"), startTime=stamp)
         cluster.create(second := replica("web-2"))
         for resource in (Resource.FAILED_POD, Resource.NODE, Resource.POD):
-            cluster.api.tell_all(resource)
+            cluster.api.relist(resource)
         await cluster.settle(3)
 
         assert cluster.node_of(second) == expected

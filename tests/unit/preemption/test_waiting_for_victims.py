@@ -134,7 +134,7 @@ async def test_all_victims_but_one_are_told_at_once():
         cluster.create(pod := high(cpu=4))
         await cluster.settle(10)
 
-        asked = {each.path[-5:]: each.at - start for each in cluster.api.asked("DELETE")}
+        asked = {each.path[-5:]: each.at - start for each in cluster.api.requests_to("DELETE")}
         assert [asked[f"low-{i}"] for i in range(3)] == pytest.approx([0, 0, 0], abs=0.1)
         assert asked["low-3"] == pytest.approx(2, abs=0.1)
         assert cluster.node_of(pod) == "a"
@@ -171,7 +171,7 @@ async def test_victims_that_go_already_are_waited_for_and_not_told_again():
     async with Harness() as cluster:
         going = low("going", 2, grace=30)
         await full_node(cluster, going)
-        cluster.api.condemn(pod_path(going))
+        cluster.api.begin_deletion(pod_path(going))
         cluster.create(pod := high())
         await cluster.settle()
 
@@ -201,7 +201,7 @@ async def test_a_victim_that_is_told_again_after_its_end_closes_no_gate():
         await cluster.settle(0.1)
 
         assert cluster.core.evictions.state_of(pod.uid) is not State.LAST
-        cluster.api.tell_all(Resource.POD)
+        cluster.api.relist(Resource.POD)
         await cluster.settle(5)
         assert cluster.node_of(pod) == "a"
 
