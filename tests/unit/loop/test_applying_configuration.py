@@ -12,7 +12,7 @@ from scheduler.framework.extender_protocol import ResponseBody
 from scheduler.framework.rejection import Allow, Gate, Reject, Rejection, Wait
 from scheduler.kube.extenders import Extenders
 from scheduler.loop.core import LoopConfiguration
-from scheduler.queue.scheduling_queue import QueueSettings
+from scheduler.queue.queue_settings import QueueSettings
 from scheduler.testing import make_node, make_pod
 from scheduler.testing.clock import in_virtual_time
 from scheduler.testing.documents import pod_path
