@@ -252,7 +252,7 @@ async def test_backoffs_count_for_failures_from_now_on():
         settings = QueueSettings(40, 80)
         await apply(cluster, profile(), queue=settings)
 
-        backoff = cluster.core.queue._places.backoff
+        backoff = cluster.core.queue._states.backoff
         assert [backoff.wait_seconds(failures) for failures in (1, 2, 3)] == [40, 80, 80]
 
 
