@@ -23,10 +23,12 @@ SECONDS: Final = 1.0
 """How long one call of a plugin may take, unless --plugin-timeout says otherwise."""
 
 _OURS: Final = __name__.partition(".")[0]
-_INTERRUPTIBLE: Final = frozenset((framework.__name__, plugins.__name__))
+_TEST_KIT: Final = f"{_OURS}.testing"  # by name: the product must not import it
+_INTERRUPTIBLE: Final = frozenset((framework.__name__, plugins.__name__, _TEST_KIT))
 """Our only packages whose code may be interrupted while a plugin calls it: it computes, and keeps
-nothing. Any other (also one that is added later) could leave a column half built, an assumed pod
-half forgotten or a timer that nobody stops."""
+nothing. In the test kit it is a function that iterates over what a plugin yields. Any other package
+(also one that is added later) could leave a column half built, an assumed pod half forgotten or a
+timer that nobody stops."""
 _SOON_SECONDS: Final = 0.005
 
 
