@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from scheduler.binding.binding_requests import BindingRequests
 from scheduler.config.change import Outcome
 from scheduler.config.run_settings import STANDARD_INPUT, RunSettings
 from scheduler.crds.configuration import ConfigurationResource
@@ -156,13 +157,14 @@ class _Run:
         client = outside.client
         client.write_only_while(self.may_act)
         self._core = SchedulerCore(
-            setup=loop_configuration_of(started_with, settings, outside.extenders, self.may_act),
+            configuration=loop_configuration_of(
+                started_with, settings, outside.extenders, self.may_act
+            ),
             requests=client,
-            binds=client.unpaced(),
-            pace=self._pace,
+            binds=BindingRequests(client.unpaced(), self._pace, telemetry),
             telemetry=telemetry,
             may_act=self.may_act,
-            loop_settings=LoopSettings(),
+            settings=LoopSettings(),
             timer=StallTimer(settings.plugin_seconds_maximum),
         )
         self._watches = Watches(client, self._core.inbox.put, telemetry, started_with.watched)
@@ -191,7 +193,7 @@ class _Run:
     async def to_the_end(self) -> int:
         """Run until a signal, and return the exit code; a lost lease ends the process at once."""
         self._listen_to_signals()
-        self._core.care.timer.install()
+        self._core.supervisor.timer.install()
         await self._serving.open()
         log.info(event_names.SCHEDULER_STARTED, version=__version__)
         self._leadership.start()
@@ -340,7 +342,7 @@ class _Run:
             readyz={
                 "ping": ping,
                 "sched-handler-sync": self._check_synced,
-                "profiles": self._core.care.check,
+                "profiles": self._core.supervisor.check,
                 "shutdown": self._check_shutdown,
                 **configured,
             },

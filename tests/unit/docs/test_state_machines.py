@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from scheduler.kube import election
+from scheduler.preemption import preemptions
 from scheduler.process import leadership
 from scheduler.queue import queue_state
 
@@ -17,6 +18,7 @@ PAGE = Path(__file__).parents[3] / "docs" / "architecture.md"
 MACHINES = {
     "Leadership": leadership.TRANSITIONS,
     "Pods in the queue": queue_state.TRANSITIONS,
+    "Preemptions": preemptions.TRANSITIONS,
     "The lease": election.TRANSITIONS,
 }
 """Every table in the code, by the heading under which the document shows it."""
