@@ -63,7 +63,7 @@ class OtherSchedulers:
 
     def pass_time(self, now: float) -> None:
         """Apply the changes of trust that are due."""
-        self._apply(self.ledger.pass_time(now), now)
+        self._apply(self.ledger.expire(now), now)
 
     # Pods on nodes.
 
@@ -88,7 +88,7 @@ class OtherSchedulers:
     def node_removed(self, node: str, now: float) -> None:
         """Forget what is known of a node that was removed: its successor is another node."""
         self._freed.node_removed(node)
-        self._apply(self.ledger.vanished(node), now)
+        self._apply(self.ledger.forget_node(node), now)
 
     # Trust.
 
@@ -109,9 +109,9 @@ class OtherSchedulers:
         if at is not None:
             began = now - max(0.0, self._clock.time_of_day() - at)
             self._apply(
-                self.ledger.broken(owner_of(pod), pod.node_name, kubelet_rejection(pod), began), now
+                self.ledger.ban(owner_of(pod), pod.node_name, kubelet_rejection(pod), began), now
             )
-            self._apply(self.ledger.pass_time(now), now)
+            self._apply(self.ledger.expire(now), now)
 
     def suspect(self, pod: Pod) -> FreedCapacity | None:
         """Return the capacity freed for *pod*, if pods of others came there meanwhile."""
@@ -135,7 +135,7 @@ class OtherSchedulers:
 
     def _distrust(self, pod: Pod, node: str, why: str, now: float) -> None:
         owner = owner_of(pod)
-        changes = self.ledger.broken(owner, node, why, now)
+        changes = self.ledger.ban(owner, node, why, now)
         self._apply(changes, now)
         until = self.ledger.until(owner, node)
         if changes and until is not None:
