@@ -18,7 +18,7 @@ RELOADS_ARGS ?=
 .DEFAULT_GOAL := help
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(READY): constraints.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -76,7 +76,7 @@ fidelity-preemption: $(READY) ## Compare preemptions with the kube-scheduler bin
 golden: $(READY) ## Record kube-scheduler's answers anew, for the tests that need no Go
 	$(BIN)/python -m hack.fidelity --record tests/golden/plugins.jsonl
 
-simulation: $(READY) ## Ten thousand runs in bad weather; every one is drawn from its seed
+simulation: $(READY) ## Ten thousand runs with injected faults, each drawn from its seed
 	$(BIN)/python -m hack.simulation $(SIMULATION_ARGS)
 
 kills: $(READY) ## kill -9 while room is being made, fifty times, on a real control plane

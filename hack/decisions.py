@@ -18,15 +18,17 @@ class Decisions:
 
     def __init__(self, path: Path | None = None) -> None:
         self._hash = hashlib.sha256()
-        self._file = path.open("w") if path is not None else None
+        self._path = path
+        if path is not None:
+            path.write_text("")
 
     def add(self, decided: object) -> None:
         """Add one decision: anything that JSON can express."""
         line = json.dumps(decided, sort_keys=True) + "\n"
         self._hash.update(line.encode())
-        if self._file is not None:
-            self._file.write(line)
-            self._file.flush()
+        if self._path is not None:
+            with self._path.open("a") as file:
+                file.write(line)
 
     @property
     def digest(self) -> str:

@@ -1,6 +1,6 @@
-"""Many simulated runs, side by side: ``make simulation``.
+"""Many simulated runs in parallel: ``make simulation``.
 
-Every run is drawn from its seed alone; one that fails says how to see it again.
+Every run is drawn from its seed alone; a run that fails prints the command that repeats it.
 """
 
 import argparse
@@ -16,7 +16,7 @@ from typing import Final
 import structlog
 
 from hack.decisions import Decisions
-from scheduler.testing.simulation import MOST_STEPS, Outcome, simulate
+from tests.simulation.simulation import MOST_STEPS, Outcome, simulate
 
 _RUNS: Final = 10_000
 _TOLD: Final = 10
@@ -42,7 +42,7 @@ def _parse(words: list[str]) -> argparse.Namespace:
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--seed", type=int, help="run this one alone")
     parser.add_argument("--steps", type=int, default=MOST_STEPS, help="of a run, at most")
-    parser.add_argument("--no-kills", dest="kills", action="store_false", help="let no process die")
+    parser.add_argument("--no-kills", dest="kills", action="store_false", help="kill no process")
     parser.add_argument("--decisions", type=Path, metavar="FILE", help="write a digest for each")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     return parser.parse_args(words)
@@ -63,12 +63,12 @@ def _count(outcomes: Iterable[Outcome], decisions: Decisions) -> int:
     """Print what went wrong and the totals; return the exit code."""
     runs = steps = violations = 0
     faults: Counter[str] = Counter()
-    deaths: set[str] = set()
+    killed_at: set[str] = set()
     for outcome in outcomes:
         runs += 1
         steps += outcome.steps
         faults.update(outcome.kinds)
-        deaths.update(outcome.deaths)
+        killed_at.update(outcome.killed_at)
         decisions.add([outcome.seed, outcome.decisions])
         if outcome.violation:
             violations += 1
@@ -77,7 +77,7 @@ def _count(outcomes: Iterable[Outcome], decisions: Decisions) -> int:
         if not runs % _PROGRESS:
             print(f"... {runs} runs, {violations} violations", flush=True)
     kinds = ", ".join(f"{count} {kind}" for kind, count in faults.most_common())
-    print(f"faults: {kinds}; killed at {len(deaths)} places")
+    print(f"faults: {kinds}; killed at {len(killed_at)} places")
     print(f"decisions: {decisions.digest}")
     total = faults.total()
     print(f"simulation: {runs} runs, {steps} steps, {total} faults, {violations} violations")

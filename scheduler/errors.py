@@ -16,6 +16,7 @@
         ├── Throttled           429: come back after a while
         ├── Rejected            any other 4xx: repeating it will not help
         ├── Fenced              nothing was sent: another process may lead by now
+        ├── Abandoned           not tried again: the result is not wanted any more
         └── Unreachable         no answer, or a 5xx: nobody knows whether it took effect
 """
 
@@ -121,6 +122,10 @@ class Rejected(ApiError):  # noqa: N818 - named for the HTTP answer
 
 class Fenced(ApiError):  # noqa: N818 - named for the condition
     """Nothing was sent: this process may not write any more, since another may lead by now."""
+
+
+class Abandoned(ApiError):  # noqa: N818 - named for the condition
+    """A failed request was not tried again: its result is not wanted any more."""
 
 
 class Unreachable(ApiError):  # noqa: N818 - named for the condition

@@ -19,7 +19,7 @@ from scheduler.config.default_plugins import DEFAULT_PLUGINS
 from scheduler.cycle.scheduling import Attempt, decide
 from scheduler.errors import SchedulerError
 from scheduler.framework.decision import Bind, Clear, Park, Preempt, Retry
-from scheduler.framework.filtering import PreFilterResult, ask_pre_filters, filter_nodes
+from scheduler.framework.filtering import PreFilterResult, filter_nodes, run_pre_filters
 from scheduler.framework.observer import SILENT
 from scheduler.framework.registry import Registry
 from scheduler.framework.rejection import Failure, Only, Refused, Rejection, Skip
@@ -157,7 +157,7 @@ class OurCluster:
             return {}
 
     def _combined(self, pod: Pod) -> Json:
-        narrowed = ask_pre_filters(self.profile.pre_filter, pod, self.nodes, SILENT)
+        narrowed = run_pre_filters(self.profile.pre_filter, pod, self.nodes, SILENT)
         if narrowed.refused is not None:
             return {}
         rows = {

@@ -15,9 +15,9 @@ from typing import Any, Final
 from scheduler.binding.binding_attempt import BindingAttempt
 from scheduler.cache.cluster_cache import ClusterCache
 from scheduler.errors import PluginError
-from scheduler.framework import answers
+from scheduler.framework import checked_calls
 from scheduler.framework.effects import Condition, Effect, Patch, WaitUntil
-from scheduler.framework.filtering import ask_filters, ask_pre_filters
+from scheduler.framework.filtering import run_filters, run_pre_filters
 from scheduler.framework.invoke import Steps, call_plugin
 from scheduler.framework.observer import Observer
 from scheduler.framework.plugin import PermitPlugin, PreBindPlugin, Reserved, ReservePlugin
@@ -80,7 +80,8 @@ class BindingPlugins:
             "Reserve",
             plugin.name,
             self._watch(placement),
-            answers.validated(answers.reservation, plugin, "reserve"),
+            checked_calls.reserve,
+            plugin,
             placement.pod,
             placement.node,
             self._cache.view(),
@@ -148,7 +149,8 @@ class BindingPlugins:
             "Permit",
             plugin.name,
             self._watch(placement),
-            answers.validated(answers.permit, plugin, "permit"),
+            checked_calls.permit,
+            plugin,
             placement.pod,
             placement.node,
             waiting,
@@ -163,7 +165,8 @@ class BindingPlugins:
             "PreBind",
             plugin.name,
             watch,
-            answers.validated(answers.effects, plugin, "pre_bind"),
+            checked_calls.pre_bind,
+            plugin,
             placement.pod,
             placement.node,
             self._cache.view(),
@@ -200,7 +203,7 @@ class BindingPlugins:
                 said = await Steps("PreBind", plugin.name, watch, asked)
         except TimeoutError:
             raise PluginError(plugin.name, f"gave no answer in PreBind for {seconds:g}s") from None
-        return answers.effects(plugin.name, said or ())
+        return checked_calls.effects(plugin.name, said or ())
 
     # Filter, once more.
 
@@ -219,10 +222,11 @@ class BindingPlugins:
         before = alone.each(removing={0: (placement.pod,)})
         profile, pod = placement.profile, placement.decision.pod
         watch = self._watch(placement)
-        narrowed = ask_pre_filters(profile.pre_filter, pod, before, watch)
-        if narrowed.refused is not None:
-            return AttemptFailure.error(f"node {placement.node}: {narrowed.refused.reason}")
-        found = ask_filters(profile.filter, narrowed.skipped, pod, before, watch)
+        pre_filtered = run_pre_filters(profile.pre_filter, pod, before, watch)
+        if pre_filtered.refused is not None:
+            return AttemptFailure.error(f"node {placement.node}: {pre_filtered.refused.reason}")
+        found = run_filters(profile.filter, pre_filtered.skipped, pod, before, {}, watch)
+        found.raise_failure()
         if found.feasible[0]:
             return None
         reasons = ", ".join(verdict.reason for verdict in found.verdicts)

@@ -12,11 +12,11 @@ from scheduler.binding.binding_attempt import BindingAttempt
 from scheduler.errors import ApiError, Unreachable
 from scheduler.framework.decision import SetTo
 from scheduler.framework.effects import Patch
-from scheduler.framework.extender_protocol import bind_question, is_interested, read_bind
+from scheduler.framework.extender_protocol import bind_request, is_interested, read_bind
 from scheduler.kube.binding import BindOutcome, Bound, Refused, bind
 from scheduler.kube.pod_status import Unwritten, nomination_patch, patch_status
 from scheduler.kube.requests import MERGE_PATCH, Requests
-from scheduler.kube.throttling import keep_appointments
+from scheduler.kube.retry import retry
 from scheduler.reporting.telemetry import Telemetry
 
 _encode: Final = msgspec.json.Encoder().encode
@@ -80,7 +80,7 @@ class BindingRequests:
         """
         for extender in placement.extenders.extenders:
             if extender.bind_verb and is_interested(extender, placement.pod):
-                question = bind_question(extender, placement.pod, placement.node)
+                question = bind_request(extender, placement.pod, placement.node)
                 why = read_bind(question, await placement.extenders.ask(question))
                 if not why:
                     return Bound(placement.node)
@@ -97,8 +97,8 @@ class BindingRequests:
 
     async def _patch(self, path: str, body: dict[str, Any], wanted: Callable[[], bool]) -> None:
         """Patch an object at the time that the API server asks for."""
-        await keep_appointments(
+        await retry(
             lambda: self._requests.patch(path, _encode(body), MERGE_PATCH),
             wanted=wanted,
-            told=self._telemetry.throttled,
+            on_throttled=self._telemetry.throttled,
         )

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from scheduler.cycle.scheduling import Attempt, decide, nominated_rows, rows_to_score
 from scheduler.errors import PluginError
-from scheduler.framework import answers
+from scheduler.framework import checked_calls
 from scheduler.framework.all_rejections import Objections, ask_everyone
 from scheduler.framework.decision import Decision
 from scheduler.framework.invoke import call_plugin
@@ -91,9 +91,15 @@ def explain(attempt: Attempt, decide: Callable[[Attempt], Decision] = decide) ->
 def _gates(attempt: Attempt, failed: dict[str, str]) -> Iterator[tuple[str, str]]:
     """Yield who keeps the pod out of the queue: it would not be looked at before that ends."""
     for plugin in attempt.profile.pre_enqueue:
-        question = answers.validated(answers.gate, plugin, "pre_enqueue")
         try:
-            gate = call_plugin("PreEnqueue", plugin.name, attempt.observer, question, attempt.pod)
+            gate = call_plugin(
+                "PreEnqueue",
+                plugin.name,
+                attempt.observer,
+                checked_calls.pre_enqueue,
+                plugin,
+                attempt.pod,
+            )
         except PluginError as error:
             failed[plugin.name] = str(error)
         else:

@@ -1,4 +1,4 @@
-"""The scheduling cycle: filter, make room if nothing is left, score, choose.
+"""The scheduling cycle: filter the nodes, preempt if none passed, else score them and choose.
 
 Source: ``pkg/scheduler/schedule_one.go`` (schedulingAlgorithm, schedulePod).
 """
@@ -24,26 +24,26 @@ from scheduler.framework.decision import (
 from scheduler.framework.diagnosis import Diagnosis, Filtered
 from scheduler.framework.extender_protocol import (
     EXTENDER,
-    Answer,
-    Ask,
     ExtenderError,
-    Questions,
-    Unanswered,
-    filter_question,
+    ExtenderRequest,
+    ExtenderRequests,
+    ExtenderResponse,
+    NoResponse,
+    filter_request,
     is_interested,
-    preempt_question,
-    prioritize_question,
+    preempt_request,
+    prioritize_request,
     read_filter,
     read_preempt,
     read_scores,
 )
 from scheduler.framework.filtering import (
     PreFilterResult,
-    ask_pre_filters,
     diagnose,
     filter_nodes,
-    judge_nodes,
     narrow,
+    run_filters,
+    run_pre_filters,
 )
 from scheduler.framework.invoke import call_plugin
 from scheduler.framework.observer import SILENT, Observer
@@ -57,29 +57,30 @@ from scheduler.snapshot.tie_break import best, hash_of
 
 NO_NODES: Final = "no nodes available to schedule pods"
 _FEWEST_NODES_TO_SCORE: Final = 100
-_TIES_TOLD: Final = 10
+_TIES_SHOWN: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """A pause: the event loop may read and write, but facts wait until the cycle is over."""
+    """The cycle pauses: the event loop may serve sockets, and no fact is applied meanwhile."""
 
 
-BREATHE: Final = Pause()
+PAUSE: Final = Pause()
 
-Answers = tuple[Answer, ...] | None
-Cycle = Generator[Pause | Questions, Answers, Decision]
-Step = Generator[Pause | Questions, Answers, "Filtered"]
+Step = Pause | ExtenderRequests
+"""What the cycle yields; responses are sent into it after ExtenderRequests, else None."""
+ExtenderResponses = tuple[ExtenderResponse, ...] | None
+Cycle = Generator[Step, ExtenderResponses, Decision]
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One attempt to place one pod: everything that the decision depends on.
+    """One attempt to schedule one pod: everything that the decision depends on.
 
     Args:
-        nominated: Pods that others mean to place on a node, by the node's name.
-        seed: Chooses among equals, together with the pod and the node.
-        extenders: Asked beside the plugins, in this order.
+        nominated: Nominated pods by node name, those of other schedulers included.
+        seed: Breaks ties, together with the pod's UID and the node's name.
+        extenders: In the order in which they filter.
     """
 
     profile: Profile
@@ -93,49 +94,41 @@ class Attempt:
 
 def schedule(attempt: Attempt) -> Cycle:
     """Decide what to do with the attempt's pod."""
-    if not len(attempt.nodes):
-        return Retry(attempt.pod, NO_NODES, unschedulable=True)
+    profile, pod, nodes, observer = attempt.profile, attempt.pod, attempt.nodes, attempt.observer
+    if not len(nodes):
+        return Retry(pod, NO_NODES, unschedulable=True)
     try:
-        return (yield from _schedule(attempt))
+        for _ in nodes.prepare(pod):
+            yield PAUSE
+        with observer.extension_point("PreFilter") as ends:
+            pre_filtered = run_pre_filters(profile.pre_filter, pod, nodes, observer)
+            if pre_filtered.refused is not None:
+                resolvable = pre_filtered.refused.resolvable
+                ends("Unschedulable" if resolvable else "UnschedulableAndUnresolvable")
+        if pre_filtered.refused is not None:
+            return (yield from _post_filter(attempt, pre_filtered, None))
+        if pod.nominated_node and (yield from _fits_nominated_node(attempt, pre_filtered)):
+            name = pod.nominated_node
+            return Bind(pod, name, evaluated=1, feasible=1, ties=(name,))
+        nominated = nominated_rows(attempt, nodes) if attempt.nominated else {}
+        filtered = filter_nodes(profile, pre_filtered, pod, nodes, nominated, observer)
+        yield PAUSE
+        if attempt.extenders:
+            filtered = yield from _filter_by_extenders(attempt, filtered, nodes)
+        if not filtered.feasible.any():
+            return (yield from _post_filter(attempt, pre_filtered, filtered))
+        return (yield from _choose(attempt, filtered.feasible.nonzero()[0]))
     except PluginError as error:
-        return Retry(attempt.pod, str(error), plugin=error.plugin)
+        return Retry(pod, str(error), plugin=error.plugin)
     except ExtenderError as error:
-        return Retry(attempt.pod, str(error), plugin=EXTENDER)
-
-
-def _schedule(attempt: Attempt) -> Cycle:
-    for _ in attempt.nodes.prepare(attempt.pod):
-        yield BREATHE
-    narrowed = _narrow(attempt)
-    if narrowed.refused is not None:
-        return (yield from _make_room(attempt, narrowed, None))
-    row = yield from _nominee(attempt, narrowed)
-    if row is not None:
-        return _bind_to(attempt, row)
-    nominated = nominated_rows(attempt, attempt.nodes)
-    filtered = filter_nodes(
-        attempt.profile, narrowed, attempt.pod, attempt.nodes, nominated, attempt.observer
-    )
-    yield BREATHE
-    filtered = yield from _extend(attempt, filtered, attempt.nodes)
-    if not filtered.feasible.any():
-        return (yield from _make_room(attempt, narrowed, filtered))
-    return (yield from _choose(attempt, filtered))
-
-
-def _narrow(attempt: Attempt) -> PreFilterResult:
-    with attempt.observer.extension_point("PreFilter") as ends:
-        narrowed = ask_pre_filters(
-            attempt.profile.pre_filter, attempt.pod, attempt.nodes, attempt.observer
-        )
-        if narrowed.refused is not None:
-            resolvable = narrowed.refused.resolvable
-            ends("Unschedulable" if resolvable else "UnschedulableAndUnresolvable")
-        return narrowed
+        return Retry(pod, str(error), plugin=EXTENDER)
 
 
 def nominated_rows(attempt: Attempt, nodes: NodeTable) -> dict[int, Sequence[Pod]]:
-    """Return the pods that must be counted on, by row: nominated, as important, and not the pod."""
+    """Return nominated pods by row of *nodes*: those of the pod's priority or a higher one.
+
+    A pod of lower priority could be preempted there, so it does not count; nor does the pod itself.
+    """
     priority, uid = attempt.pod.priority, attempt.pod.uid
     rows: dict[int, Sequence[Pod]] = {}
     for name, row in nodes.rows_of(attempt.nominated):
@@ -145,101 +138,108 @@ def nominated_rows(attempt: Attempt, nodes: NodeTable) -> dict[int, Sequence[Pod
     return rows
 
 
-def _nominee(
-    attempt: Attempt, narrowed: PreFilterResult
-) -> Generator[Pause | Questions, Answers, int | None]:
-    """Return the row of the pod's own nominated node, if that can take it now.
+def _fits_nominated_node(
+    attempt: Attempt, pre_filtered: PreFilterResult
+) -> Generator[Step, ExtenderResponses, bool]:
+    """Tell whether the pod's own nominated node can take it now.
 
-    Room was made there for it. Upstream tries it first and does not score the others. Whoever
-    fails to judge it is heard again with all the nodes, if the node is among those.
+    Capacity was freed there for it, so upstream tries this node first and does not score the
+    others. A plugin that fails here is asked again together with all the nodes: one node that
+    cannot be judged is no reason to end the attempt.
     """
-    row = attempt.nodes.row_of(attempt.pod.nominated_node) if attempt.pod.nominated_node else None
+    row = attempt.nodes.row_of(attempt.pod.nominated_node)
     if row is None:
-        return None
+        return False
     alone = attempt.nodes.alone(row)
     others = nominated_rows(attempt, alone)
     with attempt.observer.extension_point("Filter"):
-        verdict = judge_nodes(
-            attempt.profile, narrowed.skipped, attempt.pod, alone, others, attempt.observer
+        filtered = run_filters(
+            attempt.profile.filter,
+            pre_filtered.skipped,
+            attempt.pod,
+            alone,
+            others,
+            attempt.observer,
         )
     try:
-        verdict = yield from _extend(attempt, verdict, alone)
+        filtered = yield from _filter_by_extenders(attempt, filtered, alone)
     except ExtenderError:
-        return None
-    return row if verdict.feasible[0] else None
+        return False
+    return bool(filtered.feasible[0])
 
 
-def _extend(attempt: Attempt, filtered: Filtered, nodes: NodeTable) -> Step:
-    """Let the extenders refuse some of the rows that the plugins left."""
+def _filter_by_extenders(
+    attempt: Attempt, filtered: Filtered, nodes: NodeTable
+) -> Generator[Step, ExtenderResponses, Filtered]:
+    """Let the extenders reject some of the rows that passed the plugins.
+
+    One after the other, as upstream does: each is sent the nodes that passed the one before.
+    """
     for extender in attempt.extenders:
         if not filtered.feasible.any():
             break
         if extender.filter_verb and is_interested(extender, attempt.pod):
             rows = filtered.feasible.nonzero()[0]
-            left = nodes.select(rows)
-            ask = filter_question(extender, attempt.pod, left)
-            (answer,) = yield from _put(ask)
-            filtered = narrow(filtered, read_filter(ask, answer, left), rows)
+            passed = nodes.select(rows)
+            request = filter_request(extender, attempt.pod, passed)
+            (response,) = yield from _send(request)
+            filtered = narrow(filtered, read_filter(request, response, passed), rows)
     return filtered
 
 
-def _put(*asks: Ask) -> Generator[Pause | Questions, Answers, tuple[Answer, ...]]:
-    answers = yield Questions(asks)
-    assert answers is not None
-    assert len(answers) == len(asks)
-    return answers
+def _send(
+    *requests: ExtenderRequest,
+) -> Generator[Step, ExtenderResponses, tuple[ExtenderResponse, ...]]:
+    responses = yield ExtenderRequests(requests)
+    assert responses is not None
+    assert len(responses) == len(requests)
+    return responses
 
 
 def _add_extender_scores(
     attempt: Attempt, totals: Scores, nodes: NodeTable
-) -> Generator[Pause | Questions, Answers, Scores]:
-    """Add what the extenders think of *nodes*; they are asked all at once."""
-    asks = [
-        prioritize_question(extender, attempt.pod, nodes)
+) -> Generator[Step, ExtenderResponses, Scores]:
+    """Add the extenders' scores; none depends on another, so all requests are sent at once."""
+    requests = [
+        prioritize_request(extender, attempt.pod, nodes)
         for extender in attempt.extenders
         if extender.prioritize_verb and is_interested(extender, attempt.pod)
     ]
-    if not asks:
+    if not requests:
         return totals
-    answers = yield from _put(*asks)
-    for question, answer in zip(asks, answers, strict=True):
-        totals = totals + read_scores(question, answer, nodes)
+    responses = yield from _send(*requests)
+    for request, response in zip(requests, responses, strict=True):
+        totals = totals + read_scores(request, response, nodes)
     return totals
 
 
-def _bind_to(attempt: Attempt, row: int) -> Bind:
-    name = attempt.nodes.names[row]
-    return Bind(attempt.pod, name, evaluated=1, feasible=1, ties=(name,))
-
-
-def _choose(attempt: Attempt, filtered: Filtered) -> Cycle:
-    """Score the feasible nodes and bind to the best."""
-    rows = rows_to_score(attempt, filtered.feasible.nonzero()[0])
+def _choose(attempt: Attempt, rows: "np.typing.NDArray[np.intp]") -> Cycle:
+    """Score the feasible *rows* and bind to the best."""
+    pod, nodes, profile = attempt.pod, attempt.nodes, attempt.profile
+    if profile.percentage_of_nodes_to_score:
+        rows = rows_to_score(attempt, rows)
     feasible = len(rows)
-    if feasible == 1:
-        winner, tied = int(rows[0]), rows
-    else:
-        table = attempt.nodes.select(rows) if feasible < len(attempt.nodes) else attempt.nodes
-        scored = score_nodes(attempt.profile, attempt.pod, table, attempt.observer)
-        yield BREATHE
-        totals = yield from _add_extender_scores(attempt, scored.totals, table)
-        ties = best(totals, attempt.seed, attempt.pod.uid, table.name_hashes, _TIES_TOLD)
-        winner, tied = int(rows[ties[0]]), rows[ties]
-    names = attempt.nodes.names
-    return Bind(
-        attempt.pod,
-        names[winner],
-        evaluated=len(attempt.nodes),
-        feasible=feasible,
-        ties=tuple(names[row] for row in tied.tolist()),
-        nomination=KEEP,
-    )
+    tied = rows
+    if feasible > 1:
+        table = nodes.select(rows) if feasible < len(nodes) else nodes
+        totals = score_nodes(profile, pod, table, attempt.observer).totals
+        yield PAUSE
+        if attempt.extenders:
+            totals = yield from _add_extender_scores(attempt, totals, table)
+        tied = rows[best(totals, attempt.seed, pod.uid, table.name_hashes, _TIES_SHOWN)]
+    names = nodes.names
+    ties = tuple([names[row] for row in tied.tolist()])
+    return Bind(pod, ties[0], len(nodes), feasible, ties)
 
 
 def rows_to_score(
     attempt: Attempt, rows: "np.typing.NDArray[np.intp]"
 ) -> "np.typing.NDArray[np.intp]":
-    """Return which of the feasible *rows* are scored: all, unless the profile wants a sample."""
+    """Return which of the feasible *rows* are scored: all, unless the profile wants a sample.
+
+    Upstream stops filtering once it has found enough nodes, and starts the next search behind them.
+    Here every node is filtered anyway, and the sample is drawn by hash: it depends on no history.
+    """
     percentage = attempt.profile.percentage_of_nodes_to_score
     if not percentage:
         return rows
@@ -250,87 +250,70 @@ def rows_to_score(
     return np.sort(rows[order[:wanted]])
 
 
-def _make_room(attempt: Attempt, narrowed: PreFilterResult, filtered: Filtered | None) -> Cycle:
-    """Ask the post-filter plugins; without a proposal the pod is parked."""
-    diagnosis = diagnose(attempt.nodes, narrowed, filtered)
+def _post_filter(
+    attempt: Attempt, pre_filtered: PreFilterResult, filtered: Filtered | None
+) -> Cycle:
+    """Run the post-filter plugins until one proposes a preemption; without one the pod is parked.
+
+    *filtered* is None where a pre-filter plugin refused every node.
+    """
+    diagnosis = diagnose(attempt.nodes, pre_filtered, filtered)
     if not attempt.profile.post_filter:
         return Park(attempt.pod, diagnosis, CLEAR)
-    ask_filters = _filter_question(attempt, narrowed)
-    said: list[str] = []
+    run_filters_again = _filters_of(attempt, pre_filtered)
+    messages: list[str] = []
     clear = False
     with attempt.observer.extension_point("PostFilter") as ends:
-        ends("Unschedulable")  # until somebody finds room
+        ends("Unschedulable")  # unless a plugin proposes
         for plugin in attempt.profile.post_filter:
-            found = yield from _ask_post_filter(attempt, plugin, diagnosis, ask_filters)
-            answer = yield from _consult(attempt, found)
+            found = yield from _run_post_filter(attempt, plugin, diagnosis, run_filters_again)
+            answer = yield from _consult_extenders(attempt, found)
             if isinstance(answer, Proposal):
                 ends("Success")
-                return _preempt(attempt.pod, answer, diagnosis)
+                return Preempt(
+                    attempt.pod,
+                    answer.chosen.node,
+                    tuple(answer.chosen.victims),
+                    diagnosis.with_post_filter(answer.message),
+                    answer.message,
+                    answer.candidates or (answer.chosen,),
+                )
             if answer.stop:
-                said, clear = [], False
+                messages, clear = [], False
             if answer.message:
-                said.append(answer.message)
+                messages.append(answer.message)
             clear = clear or answer.clear_nomination
             if answer.stop:
                 break
-    return Park(attempt.pod, diagnosis.with_post_filter(", ".join(said)), CLEAR if clear else KEEP)
+    diagnosis = diagnosis.with_post_filter(", ".join(messages))
+    return Park(attempt.pod, diagnosis, CLEAR if clear else KEEP)
 
 
-def _preempt(pod: Pod, proposal: Proposal, diagnosis: Diagnosis) -> Preempt:
-    return Preempt(
-        pod,
-        proposal.chosen.node,
-        tuple(proposal.chosen.victims),
-        diagnosis.with_post_filter(proposal.message),
-        proposal.message,
-        proposal.candidates or (proposal.chosen,),
-    )
-
-
-def _consult(
-    attempt: Attempt, proposal: Proposal | Refusal
-) -> Generator[Pause | Questions, Answers, Proposal | Refusal]:
-    """Let the extenders strike candidates out of a proposal, or change their victims."""
-    consulted = [
-        extender
-        for extender in attempt.extenders
-        if extender.preempt_verb and is_interested(extender, attempt.pod)
-    ]
-    if not consulted or isinstance(proposal, Refusal):
-        return proposal
-    candidates: Sequence[Candidate] = proposal.candidates or (proposal.chosen,)
-    for extender in consulted:
-        question = preempt_question(extender, attempt.pod, candidates)
-        (answer,) = yield from _put(question)
-        try:
-            candidates = read_preempt(question, answer, attempt.nodes, candidates)
-        except ExtenderError as error:
-            return Refusal(f"preemption: {error}", stop=True)
-        if not candidates:
-            return Refusal("preemption: no candidate node for preemption")
-    return Proposal(least_harm(candidates), tuple(candidates), proposal.message)
-
-
-def _filter_question(attempt: Attempt, narrowed: PreFilterResult) -> FilterQuestion:
-    """Return how post-filter plugins may ask the filters of the profile."""
+def _filters_of(attempt: Attempt, pre_filtered: PreFilterResult) -> FilterQuestion:
+    """Return the function by which post-filter plugins run the filters of the profile."""
+    # Their time is part of the post-filter plugin's: measured here as well, it would count twice.
     unmeasured = attempt.observer.unmeasured()
 
     def filters(pod: Pod, nodes: NodeTable) -> Filtered:
         nominated = nominated_rows(attempt, nodes)
-        return judge_nodes(attempt.profile, narrowed.skipped, pod, nodes, nominated, unmeasured)
+        skipped = pre_filtered.skipped
+        return run_filters(attempt.profile.filter, skipped, pod, nodes, nominated, unmeasured)
 
     return filters
 
 
-def _ask_post_filter(
-    attempt: Attempt, plugin: PostFilterPlugin, diagnosis: Diagnosis, ask_filters: FilterQuestion
-) -> Generator[Pause | Questions, Answers, Proposal | Refusal]:
-    """Ask one plugin; where it searches for long, it says itself when to pause."""
+def _run_post_filter(
+    attempt: Attempt,
+    plugin: PostFilterPlugin,
+    diagnosis: Diagnosis,
+    run_filters_again: FilterQuestion,
+) -> Generator[Step, ExtenderResponses, Proposal | Refusal]:
+    """Run one plugin; a plugin that searches for long is a generator, and yields to pause."""
     observer = attempt.observer
     observer.asked("PostFilter", plugin.name, 1)
 
     def begin() -> object:
-        found: object = plugin.post_filter(attempt.pod, attempt.nodes, diagnosis, ask_filters)
+        found: object = plugin.post_filter(attempt.pod, attempt.nodes, diagnosis, run_filters_again)
         return go_on(found) if isinstance(found, Generator) else found
 
     def go_on(search: Search) -> object:
@@ -344,12 +327,12 @@ def _ask_post_filter(
     try:
         answer = call_plugin("PostFilter", plugin.name, observer, begin)
         while isinstance(answer, Generator):
-            yield BREATHE
+            yield PAUSE
             answer = call_plugin("PostFilter", plugin.name, observer, go_on, answer)
     except PluginError as bug:
-        # The filters' verdict stands, whatever goes wrong in the search for room.
+        # Why the pod fits nowhere is known: a bug in the search must not hide it behind an error.
         return Refusal(str(bug), stop=True)
-    yield BREATHE
+    yield PAUSE
     match answer:
         case Refusal(str()):
             return answer
@@ -358,22 +341,50 @@ def _ask_post_filter(
     return Refusal(str(PluginError(plugin.name, f"answered PostFilter with {answer!r}")), stop=True)
 
 
-def _unheard(ask: Ask) -> Answer:
-    return Unanswered(f'extender "{ask.extender.url_prefix}" was not asked')
+def _consult_extenders(
+    attempt: Attempt, proposal: Proposal | Refusal
+) -> Generator[Step, ExtenderResponses, Proposal | Refusal]:
+    """Let the extenders remove candidates from a proposal, or change their victims."""
+    consulted = [
+        extender
+        for extender in attempt.extenders
+        if extender.preempt_verb and is_interested(extender, attempt.pod)
+    ]
+    if not consulted or isinstance(proposal, Refusal):
+        return proposal
+    candidates: Sequence[Candidate] = proposal.candidates or (proposal.chosen,)
+    for extender in consulted:
+        request = preempt_request(extender, attempt.pod, candidates)
+        (response,) = yield from _send(request)
+        try:
+            candidates = read_preempt(request, response, attempt.nodes, candidates)
+        except ExtenderError as error:
+            return Refusal(f"preemption: {error}", stop=True)
+        if not candidates:
+            return Refusal("preemption: no candidate node for preemption")
+    return Proposal(least_harm(candidates), tuple(candidates), proposal.message)
 
 
-def decide(attempt: Attempt, ask: Callable[[Ask], Answer] = _unheard) -> Decision:
-    """Run the cycle to its end without pausing: for tests, tools and whoever has no event loop.
+def _not_sent(request: ExtenderRequest) -> ExtenderResponse:
+    return NoResponse(f'extender "{request.extender.url_prefix}" was not asked')
 
-    *ask* puts questions to extenders; by default they all fail to answer.
+
+def decide(
+    attempt: Attempt, send: Callable[[ExtenderRequest], ExtenderResponse] = _not_sent
+) -> Decision:
+    """Run the cycle to its end without pausing: for tests and tools, which have no event loop.
+
+    *send* sends a request to an extender; by default every request fails.
     """
     cycle = schedule(attempt)
-    answers: Answers = None
+    responses: ExtenderResponses = None
     try:
         while True:
-            step = cycle.send(answers)
-            answers = (
-                tuple(ask(each) for each in step.asks) if isinstance(step, Questions) else None
+            step = cycle.send(responses)
+            responses = (
+                tuple(send(each) for each in step.requests)
+                if isinstance(step, ExtenderRequests)
+                else None
             )
     except StopIteration as end:
         decision: Decision = end.value

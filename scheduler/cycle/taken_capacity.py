@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from scheduler.cycle.scheduling import Attempt, nominated_rows
 from scheduler.errors import PluginError
-from scheduler.framework.filtering import ask_pre_filters, judge_nodes
+from scheduler.framework.filtering import run_filters, run_pre_filters
 from scheduler.model.pod import Pod
 
 
@@ -21,11 +21,12 @@ def capacity_was_taken(attempt: Attempt, node: str, taken_by: Sequence[Pod]) -> 
     emptied = alone.each(removing={0: taken_by})
     profile, pod, watch = attempt.profile, attempt.pod, attempt.observer
     try:
-        narrowed = ask_pre_filters(profile.pre_filter, pod, attempt.nodes, watch)
-        if narrowed.refused is not None:
+        pre_filtered = run_pre_filters(profile.pre_filter, pod, attempt.nodes, watch)
+        if pre_filtered.refused is not None:
             return False
+        skipped = pre_filtered.skipped
         fits = (
-            judge_nodes(profile, narrowed.skipped, pod, view, nominated_rows(attempt, view), watch)
+            run_filters(profile.filter, skipped, pod, view, nominated_rows(attempt, view), watch)
             for view in (alone, emptied)
         )
         now, without_them = (bool(each.feasible[0]) for each in fits)

@@ -13,9 +13,9 @@ from scheduler.errors import PluginError
 from scheduler.framework.diagnosis import Filtered, Verdict
 from scheduler.framework.filtering import (
     PreFilterResult,
-    ask_pre_filters,
     filter_nodes,
     outside,
+    run_pre_filters,
 )
 from scheduler.framework.observer import Observer
 from scheduler.framework.plugin import FilterPlugin, PreFilterPlugin
@@ -93,15 +93,15 @@ def _take_pre_filter(
 ) -> bool:
     """Hear what *plugin* says before nodes are judged; tell whether that is all it has to say."""
     try:
-        narrowed = ask_pre_filters((plugin,), pod, nodes, observer)
+        pre_filtered = run_pre_filters((plugin,), pod, nodes, observer)
     except PluginError as error:
         found.failed[plugin.name] = str(error)
         return True
-    if narrowed.refused is not None:
+    if pre_filtered.refused is not None:
         everywhere = np.ones(len(nodes), dtype=np.bool_)
-        resolvable = everywhere & narrowed.refused.resolvable
-        found.take(Verdict(plugin.name, narrowed.refused.reason, everywhere, resolvable))
-    elif narrowed.only is not None:
+        resolvable = everywhere & pre_filtered.refused.resolvable
+        found.take(Verdict(plugin.name, pre_filtered.refused.reason, everywhere, resolvable))
+    elif pre_filtered.only is not None:
         nowhere = np.zeros(len(nodes), dtype=np.bool_)
-        found.take(Verdict(plugin.name, outside(narrowed), ~narrowed.only, nowhere))
-    return narrowed.refused is not None or plugin.name in narrowed.skipped
+        found.take(Verdict(plugin.name, outside(pre_filtered), ~pre_filtered.only, nowhere))
+    return pre_filtered.refused is not None or plugin.name in pre_filtered.skipped

@@ -5,12 +5,13 @@ The texts are upstream's, to the letter: people and tools read them
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from scheduler.errors import PluginError
 from scheduler.framework.rejection import Failure, NodeMask
 
 
@@ -43,6 +44,11 @@ class Filtered:
     feasible: NodeMask
     verdicts: tuple[Verdict, ...]
     failures: tuple[tuple[str, Failure], ...] = ()
+
+    def raise_failure(self) -> None:
+        """Raise PluginError if some row could not be judged: the attempt ends there."""
+        for plugin, failure in self.failures:
+            raise PluginError(plugin, f"failed in Filter: {failure.text}")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -89,12 +95,6 @@ class Diagnosis:
     def with_post_filter(self, message: str) -> "Diagnosis":
         """Return this diagnosis with what post-filter plugins said."""
         return replace(self, post_filter=message)
-
-    def reasons_of(self, row: int) -> Iterator[tuple[str, str, bool]]:
-        """Yield (plugin, reason, resolvable) for *row*."""
-        for verdict in self.verdicts:
-            if verdict.nodes[row]:
-                yield verdict.plugin, verdict.reason, bool(verdict.resolvable[row])
 
     def _counts(self) -> Mapping[str, int]:
         counts: Counter[str] = Counter()

@@ -1,7 +1,8 @@
-"""Extenders: web services that are asked beside the plugins, as questions and answers in bytes.
+"""Extenders: web services that filter, score, preempt and bind beside the plugins.
 
-Nothing is sent here. The cycle yields Questions, somebody above the line sends them, and the cycle
-reads the answers. Extenders that must not fail are asked first, in the order of the configuration.
+This module writes requests and reads responses, as bytes; it sends nothing. The cycle yields
+ExtenderRequests, the loop sends them through `kube.extender_client`, and the cycle reads the
+responses. Extenders that must not fail come first, in the order of the configuration.
 
 Where an extender returns whole nodes, only their names count: the nodes that are scored afterwards
 are ours, with their pods. (Upstream scores what the extender sent, as if it were empty.)
@@ -33,7 +34,7 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 _COUNTED: Final = 2**62
-"""No score is larger, that it may be added to others within int64."""
+"""Larger scores are ignored: their sum with others could overflow int64."""
 
 
 class ExtenderError(SchedulerError):
@@ -41,8 +42,8 @@ class ExtenderError(SchedulerError):
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
-    """One question to one extender."""
+class ExtenderRequest:
+    """One HTTP request to one extender."""
 
     extender: Extender
     verb: str
@@ -50,32 +51,32 @@ class Ask:
 
 
 @dataclass(frozen=True, slots=True)
-class Questions:
-    """Questions that may be asked all at once; answers are expected in the same order."""
+class ExtenderRequests:
+    """Requests that are sent all at once; responses come in the same order."""
 
-    asks: tuple[Ask, ...]
+    requests: tuple[ExtenderRequest, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
-    """What it said."""
+class ResponseBody:
+    """The body of a response with status 200."""
 
     body: bytes
 
 
 @dataclass(frozen=True, slots=True)
-class Unanswered:
-    """Why nothing usable came back."""
+class NoResponse:
+    """Why the request got no response that can be used."""
 
     why: str
 
 
-Answer = Answered | Unanswered
+ExtenderResponse = ResponseBody | NoResponse
 
 
 R = TypeVar("R", bound="_Result")
 
-# What answers look like; keys are in lower case, as `_folded` leaves them.
+# The fields of responses. Keys are in lower case, as `_folded` makes them: Go reads any case.
 
 
 class _Meta(msgspec.Struct, frozen=True):
@@ -120,25 +121,26 @@ class _Score(msgspec.Struct, frozen=True):
 
 
 class ExtenderVerdicts:
-    """Stands among the plugins for what extenders reject.
+    """A filter plugin in whose name extenders reject nodes.
 
-    They never say what could help a pod that they refused, so anything may.
+    It has no ``requeue_on``: an extender cannot say what could help a pod that it rejected, so
+    every event wakes that pod, as upstream's does.
     """
 
     name = EXTENDER
 
-    def filter(self, pod: Pod, nodes: NodeTable) -> tuple[()]:  # noqa: ARG002 - speaks for others
-        """Refuse nothing; the extenders do."""
+    def filter(self, pod: Pod, nodes: NodeTable) -> tuple[()]:  # noqa: ARG002 - extenders answer
+        """Reject nothing: the extenders do."""
         return ()
 
 
 def in_turn(extenders: Sequence[Extender]) -> tuple[Extender, ...]:
-    """Return *extenders* in the order in which they are asked."""
+    """Return *extenders* in the order in which requests are sent: ignorable ones last."""
     return tuple(sorted(extenders, key=lambda extender: extender.ignorable))
 
 
 def is_interested(extender: Extender, pod: Pod) -> bool:
-    """Tell whether *extender* is asked about *pod* at all."""
+    """Tell whether *extender* handles *pod*: by default every pod, else by its resources."""
     managed = {resource.name for resource in extender.managed_resources}
     if not managed:
         return True
@@ -149,29 +151,31 @@ def is_interested(extender: Extender, pod: Pod) -> bool:
     )
 
 
-def filter_question(extender: Extender, pod: Pod, nodes: NodeTable) -> Ask:
-    """Ask which of *nodes* can take *pod*."""
-    return Ask(extender, extender.filter_verb, _arguments(extender, pod, nodes))
+def filter_request(extender: Extender, pod: Pod, nodes: NodeTable) -> ExtenderRequest:
+    """Return the request for the nodes that can take *pod*."""
+    return ExtenderRequest(extender, extender.filter_verb, _arguments(extender, pod, nodes))
 
 
-def prioritize_question(extender: Extender, pod: Pod, nodes: NodeTable) -> Ask:
-    """Ask how good each of *nodes* is for *pod*."""
-    return Ask(extender, extender.prioritize_verb, _arguments(extender, pod, nodes))
+def prioritize_request(extender: Extender, pod: Pod, nodes: NodeTable) -> ExtenderRequest:
+    """Return the request for a score of each of *nodes*."""
+    return ExtenderRequest(extender, extender.prioritize_verb, _arguments(extender, pod, nodes))
 
 
-def bind_question(extender: Extender, pod: Pod, node: str) -> Ask:
-    """Ask to bind *pod* to *node*."""
+def bind_request(extender: Extender, pod: Pod, node: str) -> ExtenderRequest:
+    """Return the request to bind *pod* to *node*."""
     body = {
         "PodName": pod.name,
         "PodNamespace": pod.namespace,
         "PodUID": pod.uid,
         "Node": node,
     }
-    return Ask(extender, extender.bind_verb, _encode(body))
+    return ExtenderRequest(extender, extender.bind_verb, _encode(body))
 
 
-def preempt_question(extender: Extender, pod: Pod, candidates: Sequence[Candidate]) -> Ask:
-    """Ask which of *candidates* may make room for *pod*, and by which victims."""
+def preempt_request(
+    extender: Extender, pod: Pod, candidates: Sequence[Candidate]
+) -> ExtenderRequest:
+    """Return the request for the *candidates* that the extender accepts, and their victims."""
     whole = None
     if not extender.node_cache_capable:
         whole = {
@@ -193,7 +197,7 @@ def preempt_question(extender: Extender, pod: Pod, candidates: Sequence[Candidat
         "NodeNameToVictims": whole,
         "NodeNameToMetaVictims": named if whole is None else None,
     }
-    return Ask(extender, extender.preempt_verb, _encode(body))
+    return ExtenderRequest(extender, extender.preempt_verb, _encode(body))
 
 
 def _arguments(extender: Extender, pod: Pod, nodes: NodeTable) -> bytes:
@@ -211,17 +215,17 @@ def _arguments(extender: Extender, pod: Pod, nodes: NodeTable) -> bytes:
     )
 
 
-def read_filter(ask: Ask, answer: Answer, nodes: NodeTable) -> Filtered:
-    """Read which of *nodes* the extender left.
+def read_filter(request: ExtenderRequest, response: ExtenderResponse, nodes: NodeTable) -> Filtered:
+    """Return which of *nodes* passed the extender.
 
     Raises:
         ExtenderError: If it failed, and is not ignorable.
     """
-    result, why = _read(ask, answer, _Filtered)
+    result, why = _read(request, response, _Filtered)
     if not why:
-        kept, why = _kept(ask, result, nodes)
+        kept, why = _kept(request, result, nodes)
     if why:
-        if ask.extender.ignorable:
+        if request.extender.ignorable:
             return Filtered(np.ones(len(nodes), dtype=np.bool_), ())
         raise ExtenderError(why)
     hopeless = result.failedandunresolvablenodes
@@ -236,9 +240,9 @@ def read_filter(ask: Ask, answer: Answer, nodes: NodeTable) -> Filtered:
     return Filtered(kept, verdicts)
 
 
-def _kept(ask: Ask, result: _Filtered, nodes: NodeTable) -> tuple[NodeMask, str]:
-    """Return the rows that survive, or why that cannot be told."""
-    names = result.nodenames if ask.extender.node_cache_capable else None
+def _kept(request: ExtenderRequest, result: _Filtered, nodes: NodeTable) -> tuple[NodeMask, str]:
+    """Return the rows that passed, or why the response names none that we know."""
+    names = result.nodenames if request.extender.node_cache_capable else None
     if names is None:
         items = (result.nodes.items if result.nodes else None) or ()
         names = tuple(item.metadata.name for item in items)
@@ -246,7 +250,7 @@ def _kept(ask: Ask, result: _Filtered, nodes: NodeTable) -> tuple[NodeMask, str]
     for name in names:
         if name not in known:
             return np.zeros(len(nodes), dtype=np.bool_), (
-                f'extender "{ask.extender.url_prefix}" claims a filtered node "{name}" '
+                f'extender "{request.extender.url_prefix}" claims a filtered node "{name}" '
                 "which is not found in the input node list"
             )
     return nodes.named(names), ""
@@ -265,68 +269,74 @@ def _verdicts(
     return found
 
 
-def read_scores(ask: Ask, answer: Answer, nodes: NodeTable) -> Scores:
-    """Read the extender's scores, weighted and on our scale; a failure counts for nothing."""
+def read_scores(request: ExtenderRequest, response: ExtenderResponse, nodes: NodeTable) -> Scores:
+    """Return the extender's scores, weighted and on our scale; zero where it failed.
+
+    Upstream ignores an extender that fails to score as well: a worse node is better than none.
+    """
     scores = np.zeros(len(nodes), dtype=np.int64)
-    if isinstance(answer, Unanswered):
+    if isinstance(response, NoResponse):
         return scores
     try:
-        listed = _decode_list(answer.body)
+        listed = _decode_list(response.body)
         entries = [msgspec.convert(_folded(entry), _Score) for entry in listed]
     except (msgspec.DecodeError, RecursionError):
         return scores
     for entry in entries:
         row = nodes.row_of(entry.host)
-        score = entry.score * ask.extender.weight * _SCALE
+        score = entry.score * request.extender.weight * _SCALE
         if row is not None and abs(score) < _COUNTED:
             scores[row] = score
     return scores
 
 
-def read_bind(ask: Ask, answer: Answer) -> str:
+def read_bind(request: ExtenderRequest, response: ExtenderResponse) -> str:
     """Return why the extender did not bind the pod; empty where it did."""
-    return _read(ask, answer, _Result)[1]
+    return _read(request, response, _Result)[1]
 
 
 def read_preempt(
-    ask: Ask, answer: Answer, nodes: NodeTable, candidates: Sequence[Candidate]
+    request: ExtenderRequest,
+    response: ExtenderResponse,
+    nodes: NodeTable,
+    candidates: Sequence[Candidate],
 ) -> tuple[Candidate, ...]:
-    """Read which of *candidates* the extender left, with which victims.
+    """Return the *candidates* that the extender accepts, with the victims it names.
 
     Raises:
         ExtenderError: If it failed, and is not ignorable.
     """
-    result, why = _read(ask, answer, _Preempting)
+    result, why = _read(request, response, _Preempting)
     found: list[Candidate] = []
     for node, victims in result.nodenametometavictims.items():
-        candidate, problem = _named(ask, node, victims, nodes)
+        candidate, problem = _named(request, node, victims, nodes)
         found.append(candidate)
         why = why or problem
-    if why and ask.extender.ignorable:
+    if why and request.extender.ignorable:
         return tuple(candidates)
     kept = [each for each in found if each.victims]
-    if not why and len(kept) < len(found) and not ask.extender.ignorable:
+    if not why and len(kept) < len(found) and not request.extender.ignorable:
         empty = next(each.node for each in found if not each.victims)
         why = f'expected at least one victim pod on node "{empty}"'
     if why:
         raise ExtenderError(why)
-    # The server lists nodes in any order; equal ones are told apart by ours.
+    # An extender may name nodes in any order; ours decides among equals, as without extenders.
     order = {each.node: index for index, each in enumerate(candidates)}
     return tuple(sorted(kept, key=lambda each: order.get(each.node, len(order))))
 
 
 def _named(
-    ask: Ask, node: str, said: Mapping[str, Any] | None, nodes: NodeTable
+    request: ExtenderRequest, node: str, said: Mapping[str, Any] | None, nodes: NodeTable
 ) -> tuple[Candidate, str]:
-    """Return the candidate that an extender speaks of, or why there is none like that."""
-    url, row = ask.extender.url_prefix, nodes.row_of(node)
+    """Return the candidate that an extender names, or why it does not exist."""
+    url, row = request.extender.url_prefix, nodes.row_of(node)
     if row is None:
         return Candidate(node, ()), f"extender: {url} claims to preempt on unknown node {node}"
     try:
         victims = msgspec.convert(_folded(said), _Victims)
         named = [msgspec.convert(_folded(each), _Victim) for each in victims.pods]
     except msgspec.ValidationError as problem:
-        return Candidate(node, ()), _unreadable(ask, problem)
+        return Candidate(node, ()), _unreadable(request, problem)
     there = {pod.uid: pod for pod in nodes.pods_on(row)}
     uids = [PodUid(each.uid) for each in named]
     pods = tuple(there[uid] for uid in uids if uid in there)
@@ -346,19 +356,19 @@ _decode_any: Final = msgspec.json.Decoder(dict[str, Any] | None).decode
 _decode_list: Final = msgspec.json.Decoder(tuple[dict[str, Any], ...]).decode
 
 
-def _read(ask: Ask, answer: Answer, kind: type[R]) -> tuple[R, str]:
-    """Return what the extender answered, and why that is of no use; empty where it is."""
-    if isinstance(answer, Unanswered):
-        return kind(), answer.why
+def _read(request: ExtenderRequest, response: ExtenderResponse, kind: type[R]) -> tuple[R, str]:
+    """Return the decoded response, and why it cannot be used; empty where it can."""
+    if isinstance(response, NoResponse):
+        return kind(), response.why
     try:
-        result = msgspec.convert(_folded(_decode_any(answer.body)), kind)
+        result = msgspec.convert(_folded(_decode_any(response.body)), kind)
     except (msgspec.DecodeError, RecursionError) as problem:
-        return kind(), _unreadable(ask, problem)
+        return kind(), _unreadable(request, problem)
     return result, result.error
 
 
-def _unreadable(ask: Ask, problem: Exception) -> str:
-    return f'extender "{ask.extender.url_prefix}" gave an answer that cannot be read: {problem}'
+def _unreadable(request: ExtenderRequest, problem: Exception) -> str:
+    return f'extender "{request.extender.url_prefix}" gave an answer that cannot be read: {problem}'
 
 
 def _folded(entry: Mapping[str, Any] | None) -> Mapping[str, Any]:

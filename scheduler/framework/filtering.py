@@ -7,7 +7,7 @@ Source: ``pkg/scheduler/schedule_one.go`` (findNodesThatFitPod) and
 ``framework/runtime/framework.go`` (RunPreFilterPlugins, RunFilterPlugins).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 
@@ -37,12 +37,12 @@ class PreFilterResult:
     """What the pre-filter plugins left to judge.
 
     Args:
-        only: The rows that may be judged at all; None for every row.
+        only: The rows that filters judge; None for every row.
         narrowed_by: The plugins that named rows.
         skipped: Plugins whose filter has nothing to say about the pod.
         refused: The answer that refuses every row at once.
-        refused_by: Whose answer that is.
-        unasked: Plugins that stand behind it, and were not asked any more.
+        refused_by: The plugins that gave it.
+        unasked: Plugins that come after it in the profile, and were not asked.
     """
 
     only: NodeMask | None = None
@@ -53,16 +53,7 @@ class PreFilterResult:
     unasked: frozenset[str] = frozenset()
 
 
-@dataclass(slots=True, eq=False)
-class _Tally:
-    """What has been said so far, while the filters are asked."""
-
-    alive: NodeMask
-    verdicts: list[Verdict] = field(default_factory=list)
-    failures: list[tuple[str, Failure]] = field(default_factory=list)
-
-
-def ask_pre_filters(
+def run_pre_filters(
     plugins: Sequence[PreFilterPlugin], pod: Pod, nodes: NodeTable, observer: Observer
 ) -> PreFilterResult:
     """Ask every pre-filter plugin about *pod*.
@@ -75,8 +66,10 @@ def ask_pre_filters(
     skipped: set[str] = set()
     refused: tuple[Refused, str] | None = None
     unasked: frozenset[str] = frozenset()
-    for place, plugin in enumerate(plugins, 1):
-        answer = call_plugin("PreFilter", plugin.name, observer, _said_before, plugin, pod, nodes)
+    for following, plugin in enumerate(plugins, 1):
+        answer = call_plugin(
+            "PreFilter", plugin.name, observer, _pre_filter_answer, plugin, pod, nodes
+        )
         if not isinstance(answer, Skip):
             observer.asked("PreFilter", plugin.name, 1)
         match answer:
@@ -86,19 +79,20 @@ def ask_pre_filters(
                 skipped.add(plugin.name)
             case Refused(resolvable=resolvable):
                 refused = answer, plugin.name
+                # Upstream stops at UnschedulableAndUnresolvable only: after a plain Unschedulable
+                # a later plugin may still find that eviction cannot help.
                 if not resolvable:
-                    unasked = _names(plugins[place:])
+                    unasked = _names(plugins[following:])
                     break
             case Only(names=names):
                 named = names if named is None else named & names
                 narrowed_by.append(plugin.name)
                 if not named:  # names of nodes that do not exist are names still
-                    text = _nothing_left(narrowed_by)
                     return PreFilterResult(
                         only=nodes.named(named),
-                        refused=Refused(text, resolvable=False),
+                        refused=Refused(_nothing_left(narrowed_by), resolvable=False),
                         refused_by=frozenset(narrowed_by),
-                        unasked=_names(plugins[place:]),
+                        unasked=_names(plugins[following:]),
                     )
             case Failure(text=text):
                 raise PluginError(plugin.name, f"failed in PreFilter: {text}")
@@ -116,7 +110,8 @@ def _names(plugins: Sequence[PreFilterPlugin]) -> frozenset[str]:
     return frozenset(plugin.name for plugin in plugins)
 
 
-def _said_before(plugin: PreFilterPlugin, pod: Pod, nodes: NodeTable) -> PreFilterAnswer:
+def _pre_filter_answer(plugin: PreFilterPlugin, pod: Pod, nodes: NodeTable) -> PreFilterAnswer:
+    """Return what *plugin* answers, checked within its call: its ``repr`` is the plugin's code."""
     answer: object = plugin.pre_filter(pod, nodes)
     match answer:
         case None | Skip() | Failure(text=str()):
@@ -129,7 +124,7 @@ def _said_before(plugin: PreFilterPlugin, pod: Pod, nodes: NodeTable) -> PreFilt
 
 
 def _are_names(names: object) -> bool:
-    """Tell whether *names* are that: a list or tuple means the same as a set."""
+    """Tell whether *names* are names; a list or tuple is as good as a set."""
     return isinstance(names, AbstractSet | list | tuple) and all(
         isinstance(name, str) for name in names
     )
@@ -141,119 +136,203 @@ def _nothing_left(plugins: Sequence[str]) -> str:
     return f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(plugins))}] simultaneously"
 
 
-def ask_filters(
-    plugins: Iterable[FilterPlugin],
-    skipped: frozenset[str],
+def filter_nodes(
+    profile: Profile,
+    pre_filtered: PreFilterResult,
     pod: Pod,
     nodes: NodeTable,
+    nominated: Mapping[int, Sequence[Pod]],
     observer: Observer,
 ) -> Filtered:
-    """Ask every filter about every row of *nodes*.
+    """Judge the rows that the pre-filter plugins left, as `run_filters` does.
 
     Raises:
-        PluginError: If one fails, or could not judge a row that no other refused.
+        PluginError: If a plugin fails, or could not judge a row that no other refused.
     """
-    return _without_failures(judge_rows(plugins, skipped, pod, nodes, observer))
+    if pre_filtered.only is not None:
+        return _filter_named(profile, pre_filtered, pod, nodes, nominated, observer)
+    with observer.extension_point("Filter"):
+        filtered = run_filters(
+            profile.filter, pre_filtered.skipped, pod, nodes, nominated, observer
+        )
+        if filtered.failures:
+            filtered.raise_failure()
+        return filtered
 
 
-def judge_rows(
-    plugins: Iterable[FilterPlugin],
+def _filter_named(
+    profile: Profile,
+    pre_filtered: PreFilterResult,
+    pod: Pod,
+    nodes: NodeTable,
+    nominated: Mapping[int, Sequence[Pod]],
+    observer: Observer,
+) -> Filtered:
+    """Judge the rows that pre-filters named, and nothing else."""
+    assert pre_filtered.only is not None
+    rows = pre_filtered.only.nonzero()[0]
+    if not len(rows):
+        return Filtered(pre_filtered.only, ())
+    at = {int(row): index for index, row in enumerate(rows)}
+    inner = filter_nodes(
+        profile,
+        PreFilterResult(skipped=pre_filtered.skipped),
+        pod,
+        nodes.select(rows),
+        {at[row]: pods for row, pods in nominated.items() if row in at},
+        observer,
+    )
+    assert len(inner.feasible) == len(rows)
+    feasible = np.zeros(len(nodes), dtype=np.bool_)
+    feasible[rows] = inner.feasible
+    return Filtered(feasible, tuple(verdict.among(rows, len(nodes)) for verdict in inner.verdicts))
+
+
+@dataclass(slots=True, eq=False)
+class _Judged:
+    """What the filters that have run so far said."""
+
+    feasible: NodeMask
+    verdicts: list[Verdict] = field(default_factory=list)
+    failures: list[tuple[str, Failure]] = field(default_factory=list)
+
+    def add(self, plugin: str, answers: Sequence[Rejection | Failure]) -> None:
+        """Add what one plugin said; all its reasons count for the rows it is to blame for."""
+        before = self.feasible.copy()
+        failures = []
+        for answer in answers:
+            blamed = answer.nodes & before
+            if not blamed.any():
+                continue
+            if isinstance(answer, Failure):
+                failures.append(answer)
+            else:
+                self.reject(plugin, answer.reason, blamed, answer.resolvable)
+        # Failures come last: what the plugin itself rejects, it need not have judged in full.
+        for failure in failures:
+            unjudged = failure.nodes & self.feasible
+            if unjudged.any():
+                self.failures.append((plugin, Failure(unjudged, failure.text)))
+                self.feasible &= ~unjudged
+
+    def reject(
+        self, plugin: str, reason: str, nodes: NodeMask, resolvable: NodeMask | bool
+    ) -> None:
+        """Blame *plugin* for *nodes*."""
+        self.feasible &= ~nodes
+        self.verdicts.append(Verdict(plugin, reason, nodes, nodes & resolvable))
+
+
+def run_filters(
+    plugins: Sequence[FilterPlugin],
     skipped: frozenset[str],
     pod: Pod,
     nodes: NodeTable,
+    nominated: Mapping[int, Sequence[Pod]],
     observer: Observer,
 ) -> Filtered:
     """Ask every filter about every row of *nodes*, and note what could not be judged.
 
+    A row with *nominated* pods must be able to take *pod* with them and without.
+
     Raises:
-        PluginError: If one fails.
+        PluginError: If a plugin fails.
     """
-    count_column = _Tally(np.ones(len(nodes), dtype=np.bool_))
+    if nominated:
+        return _run_filters_twice(plugins, skipped, pod, nodes, nominated, observer)
+    judged = _Judged(np.ones(len(nodes), dtype=np.bool_))
     for row, why in nodes.closed.items():
-        _refuse(count_column, "", why, _one(row, len(nodes)), resolvable=False)
+        judged.reject("", why, _one(row, len(nodes)), resolvable=False)
+    is_what_if = nodes.is_what_if
     for plugin in plugins:
         if plugin.name in skipped:
             continue
-        if nodes.is_what_if and not judges_worlds(plugin):
-            answers = _ask_world_by_world(plugin, pod, nodes, count_column.alive, observer)
+        if is_what_if and not judges_worlds(plugin):
+            answers = _ask_row_by_row(plugin, pod, nodes, judged.feasible, observer)
         else:
-            answers = _ask_about(plugin, pod, nodes, observer)
-        _take(count_column, plugin.name, answers)
-        if not count_column.alive.any():
+            answers = call_plugin(
+                "Filter", plugin.name, observer, _filter_answers, plugin, pod, nodes
+            )
+            observer.asked("Filter", plugin.name, len(nodes))
+        if answers:
+            judged.add(plugin.name, answers)
+        if not judged.feasible.any():
             break
-    return Filtered(count_column.alive, tuple(count_column.verdicts), tuple(count_column.failures))
+    return Filtered(judged.feasible, tuple(judged.verdicts), tuple(judged.failures))
 
 
-def _ask_about(
-    plugin: FilterPlugin, pod: Pod, nodes: NodeTable, observer: Observer
-) -> list[Rejection | Failure]:
-    answers = call_plugin("Filter", plugin.name, observer, _listed, plugin, pod, nodes)
-    observer.asked("Filter", plugin.name, len(nodes))
-    return answers
+def _run_filters_twice(
+    plugins: Sequence[FilterPlugin],
+    skipped: frozenset[str],
+    pod: Pod,
+    nodes: NodeTable,
+    nominated: Mapping[int, Sequence[Pod]],
+    observer: Observer,
+) -> Filtered:
+    """Run the filters with the nominated pods present, then without where that succeeded.
+
+    The nominated pods may arrive, and they may not; resources can fail one way while affinity fails
+    the other. (Upstream: RunFilterPluginsWithNominatedPods.)
+    """
+    crowded = nodes.each(adding=nominated)
+    present = run_filters(plugins, skipped, pod, crowded, {}, observer)
+    rows = np.array([row for row in nominated if present.feasible[row]], dtype=np.intp)
+    if not len(rows):
+        return present
+    absent = run_filters(plugins, skipped, pod, nodes.select(rows), {}, observer)
+    return narrow(present, absent, rows)
 
 
-def _listed(plugin: FilterPlugin, pod: Pod, nodes: NodeTable) -> list[Rejection | Failure]:
-    """Return all that *plugin* says; it is checked while it is the plugin's turn."""
+def _filter_answers(plugin: FilterPlugin, pod: Pod, nodes: NodeTable) -> list[Rejection | Failure]:
+    """Return all that *plugin* answers: a filter may be a generator, which runs here.
+
+    The answers are checked within the plugin's call, so that it is blamed for wrong ones.
+    """
     answers = list(plugin.filter(pod, nodes))
     for answer in answers:
         _check(plugin.name, answer, len(nodes))
     return answers
 
 
-def _ask_world_by_world(
-    plugin: FilterPlugin, pod: Pod, nodes: NodeTable, alive: NodeMask, observer: Observer
+def _ask_row_by_row(
+    plugin: FilterPlugin, pod: Pod, nodes: NodeTable, feasible: NodeMask, observer: Observer
 ) -> list[Rejection | Failure]:
-    """Ask a filter that may look beyond a row: it is shown one world at a time, and all of it."""
+    """Ask a filter that reads more than its row about each row of a what-if table by itself.
+
+    It would otherwise see a cluster in which every row's change has happened at once.
+    """
     changed = nodes.changed
     answers: list[Rejection | Failure] = []
-    if (alive & ~changed).any():
+    if (feasible & ~changed).any():
         answers += (
             replace(answer, nodes=answer.nodes & ~changed)
             for answer in _ask_about(plugin, pod, nodes.unchanged, observer)
         )
-    for row in (alive & changed).nonzero()[0].tolist():
-        world = nodes.cluster_of(row)
-        there = world.row_of(nodes.names[row])
+    for row in (feasible & changed).nonzero()[0].tolist():
+        cluster = nodes.cluster_of(row)
+        there = cluster.row_of(nodes.names[row])
         mask = _one(row, len(nodes))
-        for answer in _ask_about(plugin, pod, world, observer):
+        for answer in _ask_about(plugin, pod, cluster, observer):
             if not answer.nodes[there]:
                 continue
             if isinstance(answer, Failure):
                 answers.append(Failure(mask, answer.text))
             else:
-                resolvable = np.broadcast_to(answer.resolvable, len(world))[there]
+                resolvable = np.broadcast_to(answer.resolvable, len(cluster))[there]
                 answers.append(Rejection(mask, answer.reason, bool(resolvable)))
     return answers
 
 
-def _take(count_column: _Tally, plugin: str, answers: Sequence[Rejection | Failure]) -> None:
-    """Write down what one plugin said; all its reasons count for the rows it is to blame for."""
-    before = count_column.alive.copy()
-    failures = []
-    for answer in answers:
-        blamed = answer.nodes & before
-        if not blamed.any():
-            continue
-        if isinstance(answer, Failure):
-            failures.append(answer)
-        else:
-            _refuse(count_column, plugin, answer.reason, blamed, answer.resolvable)
-    for failure in failures:
-        unjudged = failure.nodes & count_column.alive
-        if unjudged.any():
-            count_column.failures.append((plugin, Failure(unjudged, failure.text)))
-            count_column.alive &= ~unjudged
-
-
-def _refuse(
-    count_column: _Tally, plugin: str, reason: str, nodes: NodeMask, resolvable: NodeMask | bool
-) -> None:
-    count_column.alive &= ~nodes
-    count_column.verdicts.append(Verdict(plugin, reason, nodes, nodes & resolvable))
+def _ask_about(
+    plugin: FilterPlugin, pod: Pod, nodes: NodeTable, observer: Observer
+) -> list[Rejection | Failure]:
+    answers = call_plugin("Filter", plugin.name, observer, _filter_answers, plugin, pod, nodes)
+    observer.asked("Filter", plugin.name, len(nodes))
+    return answers
 
 
 def _check(plugin: str, answer: object, rows: int) -> None:
-    """Hold the contract: a mask over the rows, and a reason."""
+    """Raise PluginError unless *answer* has a mask over the rows, and a reason."""
     if not isinstance(answer, Rejection | Failure):
         raise PluginError(plugin, f"yielded {answer!r} from filter, not a Rejection or Failure")
     nodes: object = answer.nodes
@@ -275,85 +354,6 @@ def _check(plugin: str, answer: object, rows: int) -> None:
         )
 
 
-def _without_failures(filtered: Filtered) -> Filtered:
-    for plugin, failure in filtered.failures:
-        raise PluginError(plugin, f"failed in Filter: {failure.text}")
-    return filtered
-
-
-def filter_nodes(
-    profile: Profile,
-    narrowed: PreFilterResult,
-    pod: Pod,
-    nodes: NodeTable,
-    nominated: Mapping[int, Sequence[Pod]],
-    observer: Observer,
-) -> Filtered:
-    """Judge every row, with pods nominated to rows of *nodes* both present and absent.
-
-    Raises:
-        PluginError: If a plugin fails, or could not judge a row that no other refused.
-    """
-    if narrowed.only is not None:
-        return _judge_only(profile, narrowed, pod, nodes, nominated, observer)
-    with observer.extension_point("Filter"):
-        return _without_failures(
-            judge_nodes(profile, narrowed.skipped, pod, nodes, nominated, observer)
-        )
-
-
-def judge_nodes(
-    profile: Profile,
-    skipped: frozenset[str],
-    pod: Pod,
-    nodes: NodeTable,
-    nominated: Mapping[int, Sequence[Pod]],
-    observer: Observer,
-) -> Filtered:
-    """Judge every row, as `filter_nodes` does, and note what could not be judged.
-
-    A row with nominated pods must take the pod in both worlds: the nominated pods may arrive, and
-    they may not; resources can fail one way while affinity fails the other.
-    """
-    if not nominated:
-        return judge_rows(profile.filter, skipped, pod, nodes, observer)
-    crowded = nodes.each(adding=nominated)
-    first = judge_rows(profile.filter, skipped, pod, crowded, observer)
-    rows = np.array([row for row in nominated if first.feasible[row]], dtype=np.intp)
-    if not len(rows):
-        return first
-    again = judge_rows(profile.filter, skipped, pod, nodes.select(rows), observer)
-    return narrow(first, again, rows)
-
-
-def _judge_only(
-    profile: Profile,
-    narrowed: PreFilterResult,
-    pod: Pod,
-    nodes: NodeTable,
-    nominated: Mapping[int, Sequence[Pod]],
-    observer: Observer,
-) -> Filtered:
-    """Judge the rows that pre-filters named, and nothing else."""
-    assert narrowed.only is not None
-    rows = narrowed.only.nonzero()[0]
-    if not len(rows):
-        return Filtered(narrowed.only, ())
-    at = {int(row): index for index, row in enumerate(rows)}
-    inner = filter_nodes(
-        profile,
-        PreFilterResult(skipped=narrowed.skipped),
-        pod,
-        nodes.select(rows),
-        {at[row]: pods for row, pods in nominated.items() if row in at},
-        observer,
-    )
-    feasible = np.zeros(len(nodes), dtype=np.bool_)
-    feasible[rows] = inner.feasible
-    said = tuple(verdict.among(rows, len(nodes)) for verdict in inner.verdicts)
-    return Filtered(feasible, said)
-
-
 def narrow(filtered: Filtered, further: Filtered, rows: "np.typing.NDArray[np.intp]") -> Filtered:
     """Return *filtered* with what was said *further* about its feasible *rows*."""
     feasible = filtered.feasible.copy()
@@ -367,33 +367,35 @@ def narrow(filtered: Filtered, further: Filtered, rows: "np.typing.NDArray[np.in
     return Filtered(feasible, filtered.verdicts + said, filtered.failures + tuple(failed))
 
 
-def diagnose(nodes: NodeTable, narrowed: PreFilterResult, filtered: Filtered | None) -> Diagnosis:
+def diagnose(
+    nodes: NodeTable, pre_filtered: PreFilterResult, filtered: Filtered | None
+) -> Diagnosis:
     """Sum up why no row of *nodes* can take the pod."""
     if filtered is None:
-        assert narrowed.refused is not None
+        assert pre_filtered.refused is not None
         return Diagnosis(
             names=tuple(nodes.names),
-            pre_filter=narrowed.refused.reason,
-            absent=narrowed.refused.reason,
-            rejected_by=narrowed.refused_by,
-            unasked=narrowed.unasked,
+            pre_filter=pre_filtered.refused.reason,
+            absent=pre_filtered.refused.reason,
+            rejected_by=pre_filtered.refused_by,
+            unasked=pre_filtered.unasked,
             nodes=len(nodes),
-            preemption_may_help=np.full(len(nodes), narrowed.refused.resolvable),
+            preemption_may_help=np.full(len(nodes), pre_filtered.refused.resolvable),
         )
     blamed = {verdict.plugin for verdict in filtered.verdicts if verdict.plugin}
     return Diagnosis(
         names=tuple(nodes.names),
         verdicts=filtered.verdicts,
-        absent=outside(narrowed) if narrowed.only is not None else "",
-        rejected_by=frozenset(blamed | set(narrowed.narrowed_by)),
+        absent=outside(pre_filtered) if pre_filtered.only is not None else "",
+        rejected_by=frozenset(blamed | set(pre_filtered.narrowed_by)),
         nodes=len(nodes),
         preemption_may_help=_may_help(filtered.verdicts, len(nodes)),
     )
 
 
-def outside(narrowed: PreFilterResult) -> str:
+def outside(pre_filtered: PreFilterResult) -> str:
     """Return the reason of the rows that pre-filters did not name."""
-    return f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(narrowed.narrowed_by))}]"
+    return f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(pre_filtered.narrowed_by))}]"
 
 
 def _may_help(verdicts: Sequence[Verdict], rows: int) -> NodeMask:

@@ -44,59 +44,49 @@ def score_nodes(profile: Profile, pod: Pod, nodes: NodeTable, observer: Observer
     if not profile.score:
         return Scored(np.ones(len(nodes), dtype=np.int64), ())
     totals = np.zeros(len(nodes), dtype=np.int64)
-    found = []
+    by_plugin = []
     with observer.extension_point("Score"):
         for each in profile.score:
-            scores = _scores_of(each.plugin, each.weight, pod, nodes, observer)
-            if scores is not None:
-                totals += scores.weighted
-                found.append(scores)
-    return Scored(totals, tuple(found))
+            name, weight = each.plugin.name, each.weight
+            scores = call_plugin("Score", name, observer, _scores_of, each.plugin, pod, nodes)
+            if scores is None:
+                continue
+            observer.asked("Score", name, len(nodes))
+            raw, normalized = scores
+            weighted = normalized * weight if weight != 1 else normalized
+            totals += weighted
+            by_plugin.append(PluginScores(name, raw, normalized, weighted))
+    return Scored(totals, tuple(by_plugin))
 
 
-def _scores_of(
-    plugin: ScorePlugin, weight: int, pod: Pod, nodes: NodeTable, observer: Observer
-) -> PluginScores | None:
-    found = call_plugin("Score", plugin.name, observer, _raw_and_normalized, plugin, pod, nodes)
-    if found is None:
-        return None
-    observer.asked("Score", plugin.name, len(nodes))
-    raw, normalized = found
-    return PluginScores(
-        plugin.name, raw, normalized, normalized * weight if weight != 1 else normalized
-    )
+def _scores_of(plugin: ScorePlugin, pod: Pod, nodes: NodeTable) -> tuple[Scores, Scores] | None:
+    """Return the scores of *plugin*, raw and normalized; None where it has nothing to say.
 
-
-def _raw_and_normalized(
-    plugin: ScorePlugin, pod: Pod, nodes: NodeTable
-) -> tuple[Scores, Scores] | None:
-    """Return what *plugin* says; it is checked while it is the plugin's turn."""
+    They are checked within the plugin's call, so that it is blamed for wrong ones.
+    """
     raw = plugin.score(pod, nodes)
     if raw is None:
         return None
-    _check_shape(plugin.name, raw, len(nodes))
+    _check(plugin.name, raw, len(nodes))
+    normalized = raw
     normalize = getattr(plugin, "normalize", None)
-    normalized = raw if normalize is None else normalize(raw, pod, nodes)
-    _check_shape(plugin.name, normalized, len(nodes))
-    _check_range(plugin.name, normalized)
+    if normalize is not None:
+        normalized = normalize(raw, pod, nodes)
+        _check(plugin.name, normalized, len(nodes))
+    if len(normalized):
+        low, high = int(normalized.min()), int(normalized.max())
+        if low < 0 or high > MAX_NODE_SCORE:
+            raise PluginError(
+                plugin.name,
+                f"returns an invalid score {low if low < 0 else high}, it should in the range of "
+                f"[0, {MAX_NODE_SCORE}] after normalizing",
+            )
     return raw, normalized
 
 
-def _check_shape(plugin: str, scores: object, rows: int) -> None:
+def _check(plugin: str, scores: object, rows: int) -> None:
+    """Raise PluginError unless *scores* is one whole number a row."""
     if not isinstance(scores, np.ndarray) or scores.shape != (rows,):
         raise PluginError(plugin, f"did not answer with one score for each of {rows} rows")
     if scores.dtype != np.int64:
         raise PluginError(plugin, f"scored in {scores.dtype}, not in int64")
-
-
-def _check_range(plugin: str, scores: Scores) -> None:
-    if not len(scores):
-        return
-    low, high = int(scores.min()), int(scores.max())
-    if low < 0 or high > MAX_NODE_SCORE:
-        bad = low if low < 0 else high
-        raise PluginError(
-            plugin,
-            f"returns an invalid score {bad}, it should in the range of [0, {MAX_NODE_SCORE}] "
-            "after normalizing",
-        )

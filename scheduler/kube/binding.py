@@ -1,16 +1,15 @@
-"""Binding: telling the API server which node a pod goes to, and finding out whether it heard.
+"""Binding: the POST that sends a pod to its node, and finding out what became of it.
 
-A binding is posted once and its answer believed. Where the answer is lost (a timeout, a reset, a
-5xx) nobody knows whether the binding took effect, so the pod is read back until it says. Only a pod
-that was read back unbound is posted again, and that is safe: the body carries the pod's UID, and
-the server refuses with 409 to bind a bound pod or another pod of the same name.
+A binding is posted once, and an answer is final. If the answer is lost (a timeout, a reset, a 5xx)
+nobody knows whether the binding took effect, so the pod is read until a read succeeds. A binding is
+posted again only after the pod was read without a node. That is safe: the body carries the pod's
+UID, and the server answers 409 to the binding of a bound pod or of another pod of that name.
 """
 
-import asyncio
-import random
+import math
 import re
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final, Literal
 
@@ -19,6 +18,7 @@ import msgspec
 from scheduler.errors import ApiError, Conflict, NotFound, Throttled, Unreachable
 from scheduler.kube.deep_json import decode_deep
 from scheduler.kube.requests import Requests
+from scheduler.kube.retry import Backoff, RetrySettings, Tries, retry
 from scheduler.model.meta import Struct
 from scheduler.model.pod import Pod
 
@@ -58,46 +58,32 @@ BindOutcome = Bound | Taken | Vanished | Refused
 
 
 class BindObserver:
-    """Hears what a binding met on its way; every method may be left silent."""
+    """Receives what happens to a binding on its way; every method may stay silent."""
 
     def conflicted(self) -> None:
-        """Hear that somebody else decided first."""
+        """Another decision about the pod came first."""
 
     def answer_lost(self, pod: Pod, why: str) -> None:
-        """Hear that the binding of *pod* was posted and no answer came."""
+        """The binding of *pod* was posted and no answer came."""
 
     def throttled(self, seconds: float) -> None:
-        """Hear that the server asked to come back after *seconds*."""
-
-
-@dataclass(frozen=True, slots=True)
-class BindPacing:
-    """How long to wait between requests, and for how long at all.
-
-    Reading back has no limit: an assumption must not end by time. Posting has, in *posts_maximum*
-    lost answers and
-    *throttled_seconds_maximum* spent waiting because the server said so.
-    """
-
-    backoff_seconds_initial: float = 0.1
-    backoff_seconds_maximum: float = 10.0
-    throttled_seconds_maximum: float = 60.0
-    posts_maximum: int = 5
-    # The API server gives a request up after 60 s (--request-timeout): a post that was lost is dead
-    # by then.
-    settle_seconds: float = 60.0
-    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
-    rng: random.Random = field(default_factory=random.Random)
-
-    def backoff_seconds(self, attempt: int) -> float:
-        """Return the wait after failure number *attempt* in a row: doubled, and jittered."""
-        exponential = self.backoff_seconds_initial * 2.0 ** min(attempt, 30)
-        return min(exponential, self.backoff_seconds_maximum) * self.rng.uniform(0.5, 1.0)
+        """The server put the request off by *seconds* (429)."""
 
 
 NO_ANNOTATIONS: Final[Mapping[str, str]] = MappingProxyType({})
-DEFAULT_PACING: Final = BindPacing()
 UNOBSERVED: Final = BindObserver()
+BIND_RETRIES: Final = RetrySettings(
+    Backoff(seconds_initial=0.1, seconds_maximum=10.0, spread=(0.5, 1.0)),
+    tries_maximum=5,
+    throttled_seconds_maximum=60.0,
+    throttled_spread=(1.0, 1.1),
+)
+"""How often a binding is posted, and the pauses in between. Reading back has no limit: an assumed
+pod must not be forgotten because time has passed."""
+
+SETTLE_SECONDS: Final = 60.0
+"""The API server gives up a request after this time (--request-timeout): a lost post is dead then,
+and cannot take effect any more."""
 
 
 async def bind(
@@ -106,20 +92,33 @@ async def bind(
     node: str,
     *,
     annotations: Mapping[str, str] = NO_ANNOTATIONS,
-    pacing: BindPacing = DEFAULT_PACING,
+    settings: RetrySettings = BIND_RETRIES,
     observer: BindObserver = UNOBSERVED,
     objection: Callable[[], str] = lambda: "",
 ) -> BindOutcome:
     """Bind *pod* to *node*, and return only once it is known what became of it.
 
-    Before it is posted again *objection* is asked: it tells why the pod should not go to the node
-    any more, and is empty where it may.
-
-    While the API server cannot be reached this waits; cancel it when a watch has told the pod's
+    While the API server cannot be reached this waits; cancel it when a watch shows the pod on a
     node meanwhile.
+
+    Args:
+        requests: The API server.
+        pod: The pod, which must be unbound as far as we know.
+        node: Where it goes.
+        annotations: What the binding adds to the pod's annotations.
+        settings: How often the binding is posted, and the pauses in between.
+        observer: Receives conflicts, lost answers and 429s.
+        objection: Returns why the pod should not go to the node any more, or an empty text; called
+            before the binding is posted again.
     """
+    path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}"
     body = binding_body(pod, node, annotations)
-    return await _Binding(requests, pod, node, body, pacing, observer, objection).carry_out()
+    try:
+        await requests.post(f"{path}/binding", body)
+    except ApiError as error:
+        binding = _Binding(requests, pod, node, path, body, settings, observer, objection)
+        return await binding.recover(error)
+    return Bound(node)
 
 
 def binding_body(pod: Pod, node: str, annotations: Mapping[str, str] = NO_ANNOTATIONS) -> bytes:
@@ -201,39 +200,42 @@ def judge_read_back(body: bytes, uid: str, node: str) -> Bound | Taken | Vanishe
 
 
 class _Binding:
-    """One binding on its way."""
+    """One binding whose first post failed."""
 
     def __init__(
         self,
         requests: Requests,
         pod: Pod,
         node: str,
+        path: str,
         body: bytes,
-        pacing: BindPacing,
+        settings: RetrySettings,
         observer: BindObserver,
         objection: Callable[[], str],
     ) -> None:
         self.requests = requests
         self.pod = pod
-        self.uid = pod.uid
         self.node = node
+        self.path = path
         self.body = body
-        self.pod_path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}"
-        self.pacing = pacing
+        self.settings = settings
         self.observer = observer
         self.objection = objection
-        self.throttled_seconds = 0.0
+        # One for all posts: the server may put off the binding, not each post, for so long.
+        self.tries = Tries(settings, observer.throttled)
 
-    async def carry_out(self) -> BindOutcome:
-        """Post, and read back whatever an earlier lost post leaves in doubt."""
-        answer = await self.post()
-        for attempt in range(1, self.pacing.posts_maximum):
+    async def recover(self, error: ApiError) -> BindOutcome:
+        """Read back what a lost post leaves in doubt, and post again."""
+        answer = await self.judge(error)
+        posts_maximum = self.settings.tries_maximum
+        assert posts_maximum is not None, "posting has a limit"
+        for posts in range(1, posts_maximum):
             if not isinstance(answer, _Lost):
                 break
             found = await self.read_back()
             if not isinstance(found, _Unbound):
                 return found
-            await self.pacing.sleep(self.pacing.backoff_seconds(attempt))
+            await self.settings.sleep(self.settings.backoff.seconds(posts, self.settings.rng))
             answer = await self.post_again()
         return await self.settle(answer) if isinstance(answer, _Lost) else answer
 
@@ -251,25 +253,34 @@ class _Binding:
         return answer
 
     async def settle(self, lost: _Lost) -> BindOutcome:
-        """Give up posting: wait until nothing posted can take effect any more, then look."""
-        await self.pacing.sleep(self.pacing.settle_seconds)
+        """Give up posting: read the pod once nothing posted can take effect any more."""
+        await self.settings.sleep(SETTLE_SECONDS)
         found = await self.read_back()
         return Refused(lost.message) if isinstance(found, _Unbound) else found
 
     async def post(self) -> BindOutcome | _Lost:
-        """Post once, and again only after a 429, which says that nothing was done."""
-        while True:
+        """Post, and judge the answer."""
+        try:
+            await self.requests.post(f"{self.path}/binding", self.body)
+        except ApiError as error:
+            return await self.judge(error)
+        return Bound(self.node)
+
+    async def judge(self, error: ApiError) -> BindOutcome | _Lost:
+        """Return what *error* means; after a 429, which says that nothing was done, post again."""
+        # Not by `retry`: the objection has to be read once, since plugins make it anew each time.
+        while isinstance(error, Throttled):
+            if not await self.tries.wait_after(error):
+                return Refused(str(error))
+            if why := self.objection():
+                return Refused(why)
             try:
-                await self.requests.post(f"{self.pod_path}/binding", self.body)
-            except Throttled as error:
-                if not await self.wait_as_told(error):
-                    return Refused(str(error))
-                if why := self.objection():
-                    return Refused(why)
-            except ApiError as error:
-                return self.judge_failure(error)
+                await self.requests.post(f"{self.path}/binding", self.body)
+            except ApiError as next_error:
+                error = next_error
             else:
                 return Bound(self.node)
+        return self.judge_failure(error)
 
     def judge_failure(self, error: ApiError) -> BindOutcome | _Lost:
         match error:
@@ -284,30 +295,24 @@ class _Binding:
             case _:
                 return Refused(str(error))
 
-    async def wait_as_told(self, error: Throttled) -> bool:
-        """Wait for as long as the server asks; False where that would be too long in all."""
-        seconds = error.retry_after_seconds
-        self.observer.throttled(seconds)
-        self.throttled_seconds += seconds
-        if self.throttled_seconds > self.pacing.throttled_seconds_maximum:
-            return False
-        # Everybody who was turned away was told the same moment.
-        await self.pacing.sleep(seconds * self.pacing.rng.uniform(1.0, 1.1))
-        return True
-
     async def read_back(self) -> Bound | Taken | Vanished | _Unbound:
-        """Ask for the pod until an answer comes, however long that takes."""
-        attempt = 0
-        while True:
-            try:
-                return judge_read_back(await self.requests.get(self.pod_path), self.uid, self.node)
-            except NotFound:
-                return Vanished()
-            except Throttled as error:
-                seconds = error.retry_after_seconds
-            except (ApiError, msgspec.DecodeError):
-                # Even a 401 or 403 may heal (rotated credentials, restored roles); guessing would
-                # not.
-                seconds = self.pacing.backoff_seconds(attempt)
-                attempt += 1
-            await self.pacing.sleep(seconds)
+        """Read the pod until an answer comes, however long that takes."""
+        # Even a 401 or 403 may heal (rotated credentials, restored roles); guessing would not.
+        endless = replace(
+            self.settings,
+            tries_maximum=None,
+            throttled_seconds_maximum=math.inf,
+            throttled_spread=(1.0, 1.0),
+        )
+        try:
+            return await retry(self.read, endless, repeats=lambda e: not isinstance(e, NotFound))
+        except NotFound:
+            return Vanished()
+
+    async def read(self) -> Bound | Taken | Vanished | _Unbound:
+        """Read the pod once."""
+        answer = await self.requests.get(self.path)
+        try:
+            return judge_read_back(answer, self.pod.uid, self.node)
+        except msgspec.DecodeError as problem:  # a proxy in between has answered
+            raise Unreachable(f"GET {self.path}: the answer is no pod: {problem}") from problem

@@ -15,11 +15,10 @@ for six minutes, which also ends it (as in client-go ``tools/events``). What mak
 """
 
 import asyncio
-import random
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from enum import Enum, StrEnum
 from typing import Final, Protocol
 
@@ -27,6 +26,7 @@ from scheduler.errors import ApiError, Conflict, NotFound, Throttled, Unauthoriz
 from scheduler.kube.event_series import Series
 from scheduler.kube.events import Event, truncate_note
 from scheduler.kube.requests import STRATEGIC_MERGE_PATCH, Requests
+from scheduler.kube.retry import Backoff, RetrySettings, retry
 
 
 class DropReason(StrEnum):
@@ -56,30 +56,41 @@ class Limiter(Protocol):
         ...
 
 
+EVENT_RETRIES: Final = RetrySettings(
+    Backoff(seconds_initial=0.5, seconds_maximum=10.0, spread=(1.0, 1.25)),
+    tries_maximum=12,  # client-go's maxTriesPerEvent
+    throttled_is_try=True,
+)
+
+
 @dataclass(frozen=True, slots=True)
-class EventPacing:
-    """Bounds of memory, patience and concurrency; idle and refresh times are client-go's."""
+class RecorderSettings:
+    """Bounds of memory and concurrency, and when counts are written.
+
+    Args:
+        queued_maximum: How many deliveries may wait; events beyond are dropped.
+        series_maximum: How many series are remembered.
+        workers: How many deliveries may be under way at once.
+        idle_seconds: A series without a repeat for so long ends (client-go's).
+        refresh_seconds: How often the count of a living series is written (client-go's).
+        sweep_seconds: How often due series are looked for.
+        retries: How often a delivery is tried.
+        wall_nanoseconds: The wall clock, for the stamps in events.
+        sleep: How to wait between sweeps.
+    """
 
     queued_maximum: int = 1000
     series_maximum: int = 4096
     workers: int = 8
-    attempts_maximum: int = 12
-    backoff_seconds_initial: float = 0.5
-    backoff_seconds_maximum: float = 10.0
     idle_seconds: float = 360.0
     refresh_seconds: float = 1800.0
     sweep_seconds: float = 30.0
+    retries: RetrySettings = EVENT_RETRIES
     wall_nanoseconds: Callable[[], int] = time.time_ns
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
-    rng: random.Random = field(default_factory=random.Random)
-
-    def backoff_seconds(self, attempt: int) -> float:
-        """Return the wait after failure number *attempt* in a row."""
-        exponential = self.backoff_seconds_initial * 2.0**attempt
-        return min(exponential, self.backoff_seconds_maximum) * self.rng.uniform(1.0, 1.25)
 
 
-DEFAULT_PACING: Final = EventPacing()
+DEFAULT_SETTINGS: Final = RecorderSettings()
 UNOBSERVED: Final = EventObserver()
 
 
@@ -98,24 +109,19 @@ class EventRecorder:
         *,
         host: str,
         limiter: Limiter,
-        pacing: EventPacing = DEFAULT_PACING,
+        settings: RecorderSettings = DEFAULT_SETTINGS,
         observer: EventObserver = UNOBSERVED,
     ) -> None:
         self._requests = requests
         self._host = host
         self._limiter = limiter
-        self._pacing = pacing
+        self._settings = settings
         self._observer = observer
-        self._queue: asyncio.Queue[Series] = asyncio.Queue(pacing.queued_maximum)
+        self._queue: asyncio.Queue[Series] = asyncio.Queue(settings.queued_maximum)
         self._series: OrderedDict[tuple[object, ...], Series] = OrderedDict()
         self._closed = asyncio.Event()
         self._closing = False
         self._last_nanoseconds = 0
-
-    @property
-    def backlog(self) -> int:
-        """How many deliveries wait."""
-        return self._queue.qsize()
 
     def record(self, event: Event) -> None:
         """Take *event* for delivery, or drop and count it; never waits."""
@@ -131,7 +137,7 @@ class EventRecorder:
     async def run(self) -> None:
         """Deliver until closed."""
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(self._work()) for _ in range(self._pacing.workers)]
+            tasks = [group.create_task(self._work()) for _ in range(self._settings.workers)]
             tasks.append(group.create_task(self._sweep_regularly()))
             await self._closed.wait()
             for task in tasks:
@@ -151,10 +157,10 @@ class EventRecorder:
 
     def sweep(self) -> None:
         """Write counts that are due, and forget series that went idle."""
-        now = self._pacing.wall_nanoseconds()
+        now = self._settings.wall_nanoseconds()
         for key, series in list(self._series.items()):
-            idle = _seconds(now - series.observed_nanoseconds) >= self._pacing.idle_seconds
-            stale = _seconds(now - series.written_nanoseconds) >= self._pacing.refresh_seconds
+            idle = _seconds(now - series.observed_nanoseconds) >= self._settings.idle_seconds
+            stale = _seconds(now - series.written_nanoseconds) >= self._settings.refresh_seconds
             written = not (series.behind and (idle or stale)) or self._enqueue(series)
             if idle and written:
                 del self._series[key]
@@ -165,7 +171,7 @@ class EventRecorder:
             self._note_refused()
         elif event.repeats:
             self._series[event.key] = series
-            if len(self._series) > self._pacing.series_maximum:
+            if len(self._series) > self._settings.series_maximum:
                 self._forget_oldest()
 
     def _repeat(self, series: Series, event: Event, now: int) -> None:
@@ -204,12 +210,12 @@ class EventRecorder:
 
     def _next_nanoseconds(self) -> int:
         """Return the wall clock, made to rise: it makes the names of events differ."""
-        self._last_nanoseconds = max(self._last_nanoseconds + 1, self._pacing.wall_nanoseconds())
+        self._last_nanoseconds = max(self._last_nanoseconds + 1, self._settings.wall_nanoseconds())
         return self._last_nanoseconds
 
     async def _sweep_regularly(self) -> None:
         while True:
-            await self._pacing.sleep(self._pacing.sweep_seconds)
+            await self._settings.sleep(self._settings.sweep_seconds)
             self.sweep()
 
     async def _work(self) -> None:
@@ -234,45 +240,49 @@ class EventRecorder:
             self._forget_unwritten(series)
 
     async def _write(self, series: Series) -> DropReason | None:
-        """Try until the server has taken it or it is plain that it will not."""
-        for attempt in range(self._pacing.attempts_maximum):
-            await self._limiter.acquire()
-            count = series.count
-            try:
-                await self._send(series)
-            except ApiError as error:
-                match judge_failure(error, creating=not series.written):
-                    case DropReason() as drop:
-                        return drop
-                    case Remedy.BELIEVE:
-                        count = 1
-                    case Remedy.CREATE:
-                        series.written = 0
-                        continue
-                    case Remedy.REPEAT:
-                        await self._pacing.sleep(self._patience(error, attempt))
-                        continue
-            self._note_written(series, count)
-            return None
-        return DropReason.UNDELIVERED
+        """Write *series*; return why that is given up."""
 
-    def _patience(self, error: ApiError, attempt: int) -> float:
-        if isinstance(error, Throttled):
-            return error.retry_after_seconds
-        return self._pacing.backoff_seconds(attempt)
+        def failure(error: ApiError) -> Remedy | DropReason:
+            return judge_failure(error, creating=not series.written)
+
+        try:
+            count = await retry(
+                lambda: self._send(series),
+                self._settings.retries,
+                repeats=lambda error: failure(error) is Remedy.REPEAT,
+            )
+        except ApiError as error:
+            drop = failure(error)
+            return drop if isinstance(drop, DropReason) else DropReason.UNDELIVERED
+        self._note_written(series, count)
+        return None
 
     def _note_written(self, series: Series, count: int) -> None:
         series.written = count
-        series.written_nanoseconds = self._pacing.wall_nanoseconds()
+        series.written_nanoseconds = self._settings.wall_nanoseconds()
         self._observer.delivered()
 
-    async def _send(self, series: Series) -> None:
+    async def _send(self, series: Series) -> int:
+        """Make one request; return the count that the server holds by then."""
+        await self._limiter.acquire()
+        count, creating = series.count, not series.written
         path = f"/apis/events.k8s.io/v1/namespaces/{series.namespace}/events"
-        if series.written:
-            patch = series.patch_body()
-            await self._requests.patch(f"{path}/{series.name}", patch, STRATEGIC_MERGE_PATCH)
-        else:
-            await self._requests.post(path, series.create_body())
+        try:
+            if creating:
+                await self._requests.post(path, series.create_body())
+            else:
+                patch = series.patch_body()
+                await self._requests.patch(f"{path}/{series.name}", patch, STRATEGIC_MERGE_PATCH)
+        except ApiError as error:
+            match judge_failure(error, creating=creating):
+                case Remedy.BELIEVE:
+                    return 1
+                case Remedy.CREATE:
+                    series.written = 0
+                    return await self._send(series)
+                case _:
+                    raise
+        return count
 
 
 class Remedy(Enum):

@@ -14,11 +14,10 @@ from typing import Final, Literal
 import msgspec
 
 from scheduler.kube.pod_status import (
-    DEFAULT_PACING,
+    PATCH_RETRIES,
     Obsolete,
     Patched,
     PatchOutcome,
-    PatchPacing,
     Unwritten,
     patch_status,
     persist,
@@ -26,6 +25,7 @@ from scheduler.kube.pod_status import (
     target_patch,
 )
 from scheduler.kube.requests import Requests
+from scheduler.kube.retry import RetrySettings
 from scheduler.model.meta import Struct
 from scheduler.model.pod import Pod
 
@@ -75,7 +75,7 @@ async def evict(
     now: str,
     *,
     wanted: Callable[[], bool],
-    pacing: PatchPacing = DEFAULT_PACING,
+    settings: RetrySettings = PATCH_RETRIES,
 ) -> EvictionOutcome:
     """Tell *victim* that it has to go, and delete it.
 
@@ -85,17 +85,17 @@ async def evict(
         scheduler_name: The scheduler of the pod that it makes room for.
         now: The wall clock as RFC 3339.
         wanted: Asked before each request, repeated ones too, whether this is still to be done.
-        pacing: How often a request is tried.
+        settings: How often a request is tried.
     """
     patch = target_patch(victim, scheduler_name, now)
     if not wanted():
         return Spared()
     done: PatchOutcome = Patched()
     if patch is not None:
-        done = await patch_status(requests, victim, patch, pacing=pacing, wanted=wanted)
+        done = await patch_status(requests, victim, patch, settings=settings, wanted=wanted)
     if isinstance(done, Patched):
         path = f"/api/v1/namespaces/{victim.namespace}/pods/{victim.name}"
-        done = await persist(lambda: requests.delete(path, _options(victim)), pacing, wanted)
+        done = await persist(lambda: requests.delete(path, _options(victim)), settings, wanted)
     match done:
         case Patched():
             return Evicted()
@@ -104,7 +104,7 @@ async def evict(
         case Obsolete() if wanted():
             return AlreadyGone()
     if patch is not None:
-        await patch_status(requests, victim, spared_patch(victim, now), pacing=pacing)
+        await patch_status(requests, victim, spared_patch(victim, now), settings=settings)
     return Spared()
 
 

@@ -3,7 +3,6 @@
 import ssl
 from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 from types import TracebackType
 from typing import Self
 
@@ -11,10 +10,16 @@ import aiohttp
 
 from scheduler.config.document import Extender, TlsConfig
 from scheduler.errors import ConfigurationError, Fenced
-from scheduler.framework.extender_protocol import Answer, Answered, Ask, Unanswered
+from scheduler.framework.extender_protocol import (
+    ExtenderRequest,
+    ExtenderResponse,
+    NoResponse,
+    ResponseBody,
+)
 from scheduler.kube.fence import Fence
+from scheduler.pem import load_pair
 
-Asker = Callable[[Ask], Awaitable[Answer]]
+Asker = Callable[[ExtenderRequest], Awaitable[ExtenderResponse]]
 """Puts a question to an extender and returns what came back, or why nothing did."""
 
 
@@ -52,15 +57,15 @@ class ExtenderClient:
         self._fence.may_write = may_act
         return self.ask
 
-    async def ask(self, ask: Ask) -> Answer:
+    async def ask(self, request: ExtenderRequest) -> ExtenderResponse:
         """Put one question to one extender."""
-        extender = ask.extender
-        url = f"{extender.url_prefix.rstrip('/')}/{ask.verb}"
+        extender = request.extender
+        url = f"{extender.url_prefix.rstrip('/')}/{request.verb}"
         tls = extender.tls_config
         try:
             async with self._session.post(
                 url,
-                data=ask.body,
+                data=request.body,
                 headers={"Content-Type": "application/json"},
                 ssl=self._tls[id(extender)],
                 server_hostname=(tls.server_name or None) if tls else None,
@@ -68,14 +73,14 @@ class ExtenderClient:
             ) as response:
                 body = await response.read()
         except Fenced as problem:
-            return Unanswered(str(problem))
+            return NoResponse(str(problem))
         except (aiohttp.ClientError, OSError) as problem:
-            return Unanswered(f'extender "{url}" gave no answer: {_cause(problem)}')
+            return NoResponse(f'extender "{url}" gave no answer: {_cause(problem)}')
         if response.status != 200:
-            return Unanswered(
-                f"failed {ask.verb} with extender at URL {url}, code {response.status}"
+            return NoResponse(
+                f"failed {request.verb} with extender at URL {url}, code {response.status}"
             )
-        return Answered(body)
+        return ResponseBody(body)
 
 
 def _cause(problem: Exception) -> str:
@@ -124,9 +129,9 @@ def _load(tls: TlsConfig, *, checked: bool) -> ssl.SSLContext:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     if tls.cert_data or tls.cert_file:
-        with NamedTemporaryFile() as pair:  # OpenSSL reads certificates from files only
-            pair.write(tls.cert_data or Path(tls.cert_file).read_bytes())
-            pair.write(b"\n" + (tls.key_data or Path(tls.key_file).read_bytes()))
-            pair.flush()
-            context.load_cert_chain(pair.name)
+        load_pair(
+            context,
+            tls.cert_data or Path(tls.cert_file).read_bytes(),
+            tls.key_data or Path(tls.key_file).read_bytes(),
+        )
     return context

@@ -3,13 +3,13 @@
 from dataclasses import dataclass
 
 from scheduler.config.document import Extender
-from scheduler.framework.extender_protocol import Answer, Ask, Unanswered
+from scheduler.framework.extender_protocol import ExtenderRequest, ExtenderResponse, NoResponse
 from scheduler.kube.extender_client import Asker
 
 
-async def nobody_to_ask(ask: Ask) -> Answer:
+async def nobody_to_ask(request: ExtenderRequest) -> ExtenderResponse:
     """Answer for extenders where none are connected."""
-    return Unanswered(f'extender "{ask.extender.url_prefix}" cannot be asked')
+    return NoResponse(f'extender "{request.extender.url_prefix}" cannot be asked')
 
 
 @dataclass(frozen=True, slots=True)

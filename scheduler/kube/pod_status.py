@@ -5,19 +5,18 @@ names the pod's UID as well, which kube-scheduler's does not: a pod that was del
 again under its name must not inherit the verdict on its predecessor.
 """
 
-import asyncio
-import random
 import re
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final, Literal
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from scheduler.errors import ApiError, Conflict, NotFound, Rejected, Throttled, Unreachable
+from scheduler.errors import Abandoned, ApiError, Conflict, NotFound, Rejected, Unreachable
 from scheduler.framework.decision import Clear, Keep, NominationOrder, SetTo
 from scheduler.kube.requests import STRATEGIC_MERGE_PATCH, Requests
+from scheduler.kube.retry import Backoff, RetrySettings, retry
 from scheduler.model.meta import Condition, Struct
 from scheduler.model.pod import DISRUPTION_TARGET, PREEMPTION_BY_SCHEDULER, Pod
 
@@ -177,25 +176,12 @@ class Unwritten:
 PatchOutcome = Patched | Obsolete | Unwritten
 
 
-@dataclass(frozen=True, slots=True)
-class PatchPacing:
-    """How often a patch is tried, and the wait in between (``scheduler/util/utils.go``)."""
-
-    attempts_maximum: int = 4
-    backoff_seconds_initial: float = 0.01
-    backoff_factor: float = 5.0
-    jitter: float = 0.1
-    throttled_seconds_maximum: float = 10.0
-    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
-    rng: random.Random = field(default_factory=random.Random)
-
-    def backoff_seconds(self, attempt: int) -> float:
-        """Return the wait after failure number *attempt*, counted from 0."""
-        exponential = self.backoff_seconds_initial * self.backoff_factor**attempt
-        return exponential * (1 + self.jitter * self.rng.random())
-
-
-DEFAULT_PACING: Final = PatchPacing()
+PATCH_RETRIES: Final = RetrySettings(
+    Backoff(seconds_initial=0.01, factor=5.0, spread=(1.0, 1.1)),
+    tries_maximum=4,
+    throttled_seconds_maximum=10.0,
+)
+"""How often a patch is tried, and the pauses in between (``pkg/scheduler/util/utils.go``)."""
 
 
 def _always() -> bool:
@@ -207,42 +193,38 @@ async def patch_status(
     pod: Pod,
     patch: bytes,
     *,
-    pacing: PatchPacing = DEFAULT_PACING,
+    settings: RetrySettings = PATCH_RETRIES,
     wanted: Callable[[], bool] = _always,
 ) -> PatchOutcome:
     """Write *patch* to the status of *pod*; a failure is a value."""
     path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/status"
-    return await persist(lambda: requests.patch(path, patch, STRATEGIC_MERGE_PATCH), pacing, wanted)
+    return await persist(
+        lambda: requests.patch(path, patch, STRATEGIC_MERGE_PATCH), settings, wanted
+    )
 
 
 async def persist(
     request: Callable[[], Awaitable[object]],
-    pacing: PatchPacing,
+    settings: RetrySettings,
     wanted: Callable[[], bool] = _always,
 ) -> PatchOutcome:
     """Make *request* until it is answered for good, or not *wanted* any more; a failure is a value.
 
-    Repeated after a lost answer too: it must say the same however often it is made. A 429 is waited
-    out, within *throttled_seconds_maximum* in all, and is no failed attempt.
+    It is repeated after a lost answer too, so it must say the same however often it is made. A 429
+    is waited out, within limits, and is no failed try.
     """
-    failures, throttled_seconds = 0, 0.0
-    while wanted():
-        try:
-            await request()
-        except Throttled as error:
-            seconds = error.retry_after_seconds
-            throttled_seconds += seconds
-            if throttled_seconds > pacing.throttled_seconds_maximum:
-                return Unwritten(str(error))
-        except ApiError as error:
-            failures += 1
-            if (outcome := judge_failure(error)) or failures == pacing.attempts_maximum:
-                return outcome or Unwritten(str(error))
-            seconds = pacing.backoff_seconds(failures - 1)
-        else:
-            return Patched()
-        await pacing.sleep(seconds)
-    return Obsolete("nobody wants it any more")
+    unwanted = Obsolete("nobody wants it any more")
+    if not wanted():
+        return unwanted
+    try:
+        await retry(
+            request, settings, repeats=lambda error: judge_failure(error) is None, wanted=wanted
+        )
+    except Abandoned:
+        return unwanted
+    except ApiError as error:
+        return judge_failure(error) or Unwritten(str(error))
+    return Patched()
 
 
 def judge_failure(error: ApiError) -> Obsolete | Unwritten | None:

@@ -108,7 +108,7 @@ class Reflector(Generic[T]):
         self._decoder = Decoder(watched)
         self._sink = sink
         self._observer = observer
-        self._patience = timeouts
+        self._timeouts = timeouts
         self._clock = clock
         self._sleep = sleep
         self._company = company
@@ -160,7 +160,7 @@ class Reflector(Generic[T]):
             try:
                 await (self._follow() if self._version else self._list())
                 if not self._version:  # a list without a version leads nowhere: list again
-                    await self._sleep(self._patience.poll)
+                    await self._sleep(self._timeouts.poll)
             except ApiError as problem:
                 await self._recover(problem)
 
@@ -186,14 +186,14 @@ class Reflector(Generic[T]):
                 return
             case Rejected(status=405):
                 self._version = ""
-                await self._sleep(self._patience.poll)
+                await self._sleep(self._timeouts.poll)
                 return
             case Forbidden() | Unauthorized() | NotFound():
                 self._deny(problem)
                 if isinstance(problem, NotFound) and self.watched.optional:
                     self._heard_at = None
             case _:
-                self._observer.watch_restarted(self._resource, str(problem))
+                self._observer.watch_restarted(self._resource, problem)
         pause = self._pause(problem)
         if isinstance(problem, Gone):
             self._version = ""
@@ -215,9 +215,8 @@ class Reflector(Generic[T]):
 
     def _pause(self, problem: ApiError) -> float:
         """Return the next of the growing, jittered pauses, or more if the server asks."""
-        exponential = self._patience.backoff_initial * 2.0 ** min(self._failures, 30)
+        pause = self._timeouts.backoff.seconds(self._failures, self._rng)
         self._failures += 1
-        pause = min(exponential, self._patience.backoff_maximum) * self._rng.uniform(1.0, 1.5)
         return max(pause, problem.retry_after_seconds) if isinstance(problem, Throttled) else pause
 
     def _succeed(self) -> None:
@@ -283,14 +282,14 @@ class Reflector(Generic[T]):
 
     def _watch(self, params: Mapping[str, str]) -> AsyncGenerator[bytes]:
         self._observer.watch_started(self._resource)
-        seconds = self._rng.uniform(self._patience.watch_minimum, self._patience.watch_maximum)
+        seconds = self._rng.uniform(self._timeouts.watch_minimum, self._timeouts.watch_maximum)
         asked = {
             **self.watched.params,
             **params,
             "allowWatchBookmarks": "true",
             "timeoutSeconds": str(round(seconds)),
         }
-        return self._client.watch(self.watched.path, asked, silence_seconds=self._patience.silence)
+        return self._client.watch(self.watched.path, asked, silence_seconds=self._timeouts.silence)
 
     def _take(self, event: Event[T]) -> None:
         """Tell what happened, and remember how far we are."""

@@ -3,6 +3,11 @@
 import asyncio
 import contextlib
 from dataclasses import dataclass
+from typing import Final
+
+from scheduler.kube.retry import Backoff
+
+_BACKOFF: Final = Backoff(seconds_initial=0.8, seconds_maximum=30.0, spread=(1.0, 1.5))
 
 
 @dataclass(frozen=True, slots=True)
@@ -10,8 +15,7 @@ class ReflectorTimeouts:
     """How long a reflector waits, in seconds.
 
     Args:
-        backoff_initial: After the first failure in a row; each further one doubles it.
-        backoff_maximum: Where doubling ends.
+        backoff: The pauses after failures in a row; client-go's, from 0.8 s to half a minute.
         silence: After this time without a byte a watch is taken for dead. Bookmarks come every
             minute.
         watch_minimum: The server is asked to end a watch after this time at the earliest, so that
@@ -20,8 +24,7 @@ class ReflectorTimeouts:
         poll: Between two lists of a resource that cannot be watched, such as ``metrics.k8s.io``.
     """
 
-    backoff_initial: float = 0.8
-    backoff_maximum: float = 30.0
+    backoff: Backoff = _BACKOFF
     silence: float = 90.0
     watch_minimum: float = 300.0
     watch_maximum: float = 600.0

@@ -1,10 +1,10 @@
 """TLS contexts from parts of a kubeconfig, made once for each set of parts."""
 
 import ssl
-import tempfile
 from dataclasses import dataclass, field
 
 from scheduler.errors import ConfigurationError
+from scheduler.pem import load_pair
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,18 +55,10 @@ def context_of(parts: Tls) -> ssl.SSLContext:
     if not parts.verify:
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     if parts.certificate:
-        _show(context, parts)
+        try:
+            load_pair(context, parts.certificate.encode(), parts.key.encode())
+        except OSError as problem:  # ssl.SSLError is one of them
+            raise ConfigurationError(
+                f"{parts.certificate_at}: not a certificate with its key: {problem}"
+            ) from problem
     return context
-
-
-def _show(context: ssl.SSLContext, parts: Tls) -> None:
-    """Load the client certificate, by way of a passing file: OpenSSL reads nothing else."""
-    try:
-        with tempfile.NamedTemporaryFile("w", suffix=".pem") as file:
-            file.write(f"{parts.certificate}\n{parts.key}\n")
-            file.flush()
-            context.load_cert_chain(file.name)
-    except OSError as problem:  # ssl.SSLError is one of them
-        raise ConfigurationError(
-            f"{parts.certificate_at}: not a certificate with its key: {problem}"
-        ) from problem

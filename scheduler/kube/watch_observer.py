@@ -2,6 +2,7 @@
 
 from typing import Final, Protocol
 
+from scheduler.errors import ApiError
 from scheduler.model.fact import ResourceName
 
 
@@ -11,8 +12,8 @@ class WatchObserver(Protocol):
     def watch_started(self, resource: ResourceName) -> None:
         """A watch was asked for."""
 
-    def watch_restarted(self, resource: ResourceName, why: str) -> None:
-        """A watch or list broke off and will be tried again."""
+    def watch_restarted(self, resource: ResourceName, problem: ApiError) -> None:
+        """A watch or list broke off and is tried again; Gone means that it expired."""
 
     def watch_denied(self, resource: ResourceName, why: str) -> None:
         """Permission is missing: told once, however often it is tried again."""
@@ -30,7 +31,7 @@ class SilentWatches:
     def watch_started(self, resource: ResourceName) -> None:
         """Say nothing."""
 
-    def watch_restarted(self, resource: ResourceName, why: str) -> None:
+    def watch_restarted(self, resource: ResourceName, problem: ApiError) -> None:
         """Say nothing."""
 
     def watch_denied(self, resource: ResourceName, why: str) -> None:

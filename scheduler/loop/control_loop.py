@@ -7,10 +7,10 @@ from typing import Final, assert_never
 
 from scheduler.binding.binding_cycle import BindingCycle
 from scheduler.cache.cluster_cache import ClusterCache
-from scheduler.cycle.scheduling import Answers, Attempt, schedule
+from scheduler.cycle.scheduling import Attempt, ExtenderResponses, schedule
 from scheduler.cycle.taken_capacity import capacity_was_taken
 from scheduler.framework.decision import Bind, Decision, Park, Preempt, Retry
-from scheduler.framework.extender_protocol import Questions
+from scheduler.framework.extender_protocol import ExtenderRequests
 from scheduler.framework.profile import Profile
 from scheduler.kube.extenders import Extenders
 from scheduler.loop.fact_handlers import FactHandlers
@@ -237,7 +237,7 @@ class ControlLoop:
 
     def _as_nominated(self, pod: Pod) -> Pod:
         """Return *pod* with the nomination that we know of, if the API server was not quicker."""
-        node = self._queue.nominator.node_of(pod.uid)
+        node = self._queue.nominated_node(pod.uid)
         return pod.nominated_to(node) if node and node != pod.nominated_node else pod
 
     def _prepare(self, profile: Profile, pod: Pod) -> Attempt:
@@ -245,7 +245,7 @@ class ControlLoop:
             profile,
             pod,
             self._cache.view(),
-            self._queue.nominator.by_node(),
+            self._queue.nominated_pods(),
             self._settings.seed,
             self._extenders.extenders,
             self._care.watch(profile, pod, self._telemetry.cycle_observer(profile)),
@@ -267,17 +267,17 @@ class ControlLoop:
 
     async def _decide(self, attempt: Attempt) -> Decision:
         cycle = schedule(attempt)
-        answers: Answers = None
+        responses: ExtenderResponses = None
         while True:
             try:
-                step = cycle.send(answers)
+                step = cycle.send(responses)
             except StopIteration as end:
                 decision: Decision = end.value
                 return decision
-            if isinstance(step, Questions):
-                answers = tuple(await asyncio.gather(*map(self._extenders.ask, step.asks)))
+            if isinstance(step, ExtenderRequests):
+                responses = tuple(await asyncio.gather(*map(self._extenders.ask, step.requests)))
                 continue
-            answers = None
+            responses = None
             await self._pause()
 
     def _carry_out(

@@ -123,13 +123,13 @@ class FactHandlers:
                 self._queue.delete(pod, now)
                 self._evictions.abandon(pod)
                 if not self._cache.is_assumed(pod.uid):
-                    self._other_schedulers.told(pod, now)
+                    self._queue.follow_foreign(pod, now)
             return True
         if self._queue.catch_up():
             return True
         for _ in range(min(len(self._coming), PODS_AT_ONCE)):
             pod = self._coming.popleft()
-            self._other_schedulers.came_over(pod)
+            self._queue.take_over(pod)
             self._pending_added(pod, now)
         return bool(self._coming)
 
@@ -229,7 +229,7 @@ class FactHandlers:
             self._pending_added(pod, now)
         else:
             self._pending[pod.key] = pod
-            self._other_schedulers.told(pod, now)
+            self._queue.follow_foreign(pod, now)
 
     def _pod_updated(self, old: Pod, new: Pod, now: float) -> None:
         if old.node_name:
@@ -247,7 +247,7 @@ class FactHandlers:
             self._pending_updated(old, new, now)
         else:
             self._pending[new.key] = new
-            self._other_schedulers.told(new, now)
+            self._queue.follow_foreign(new, now)
 
     def _pod_deleted(self, pod: Pod, now: float) -> None:
         # A deletion that was not seen may be that of a pod we had bound meanwhile: it is assumed

@@ -7,9 +7,7 @@ nobody can verify.
 import asyncio
 import datetime as dt
 import ipaddress
-import os
 import ssl
-import tempfile
 from pathlib import Path
 from typing import Final
 
@@ -21,9 +19,9 @@ from cryptography.x509.oid import NameOID
 from scheduler.errors import ConfigurationError
 from scheduler.observe import event_names
 from scheduler.observe.logs import get_logger
+from scheduler.pem import load_pair
 
 REREAD_SECONDS: Final = 30.0
-_SHARED_MEMORY: Final = "/dev/shm"  # noqa: S108 - the file is made with a random name, for us alone
 _VALID_FOR: Final = dt.timedelta(days=3650)
 
 log = get_logger()
@@ -105,19 +103,14 @@ def self_signed() -> ssl.SSLContext:
         .add_extension(x509.SubjectAlternativeName(names), critical=False)
         .sign(key, hashes.SHA256())
     )
-    pem = certificate.public_bytes(serialization.Encoding.PEM) + key.private_bytes(
-        serialization.Encoding.PEM,
-        serialization.PrivateFormat.PKCS8,
-        serialization.NoEncryption(),
-    )
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    with tempfile.NamedTemporaryFile(dir=_memory()) as file:  # OpenSSL reads nothing but files
-        file.write(pem)
-        file.flush()
-        context.load_cert_chain(file.name)
+    load_pair(
+        context,
+        certificate.public_bytes(serialization.Encoding.PEM),
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        ),
+    )
     return context
-
-
-def _memory() -> str | None:
-    """Return a directory in memory, where there is one: the root may be read-only."""
-    return _SHARED_MEMORY if os.access(_SHARED_MEMORY, os.W_OK) else None

@@ -1,4 +1,4 @@
-"""How the runner's work becomes metrics."""
+"""Turns the work of the framework's runner into metrics."""
 
 import random
 from collections.abc import Callable
@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Final
 
 from scheduler.framework.observer import SILENT, Ending, Observer
+from scheduler.observe import families
 from scheduler.observe.metrics import Metrics
 
 SAMPLED_SHARE: Final = 0.1
@@ -17,12 +18,12 @@ _NOTHING: Final = nullcontext()
 class CycleObserver:
     """The Observer of one profile.
 
-    Each run of an extension point is timed. Single plugins are timed in one cycle of ten, drawn
-    anew for each: two clock readings a plugin would otherwise cost as much as a small plugin does.
-    Ask ``sampled`` to save even the call.
+    Each run of an extension point is timed. Single plugins are timed in one cycle of ten, as
+    kube-scheduler does (pluginMetricsSamplePercent): two clock readings a plugin would otherwise
+    cost as much as a small plugin does. Read ``sampled`` to save even the call.
 
     Args:
-        metrics: Where it goes.
+        metrics: Receives what is counted and timed.
         profile: The profile's scheduler name.
         draw: Returns a number from 0 to 1 for each cycle.
     """
@@ -31,6 +32,8 @@ class CycleObserver:
         self, metrics: Metrics, profile: str, draw: Callable[[], float] = random.random
     ) -> None:
         self._metrics = metrics
+        self._point_durations = metrics.distributions(families.EXTENSION_POINT_DURATION)
+        self._evaluations = metrics.counts(families.PLUGIN_EVALUATIONS)
         self._profile = profile
         self._draw = draw
         self.sampled = False
@@ -44,37 +47,41 @@ class CycleObserver:
         return _Timed(lambda status, seconds: self.point_ended(point, status, seconds))
 
     def plugin(self, point: str, plugin: str) -> AbstractContextManager[object]:
-        """Enclose one plugin's turn."""
+        """Enclose one call of a plugin."""
         if not self.sampled:
             return _NOTHING
         return _Timed(
-            lambda status, seconds: self._metrics.plugin_ended(plugin, point, status, seconds)
+            lambda status, seconds: self._metrics.observe(
+                families.PLUGIN_DURATION, seconds, plugin, point, status
+            )
         )
 
     def asked(self, point: str, plugin: str, times: int) -> None:
-        """Count questions to a plugin; a node is one. Upstream counts none at PostFilter."""
+        """Count evaluations of a plugin, one for each node."""
         if point == "PostFilter":
+            # Upstream counts no evaluation here; its preemption counts itself.
             if plugin == "DefaultPreemption":
-                self._metrics.preemption_tried()
+                self._metrics.count(families.PREEMPTION_ATTEMPTS)
             return
-        self._metrics.plugin_asked(plugin, point, self._profile, times)
+        assert times >= 0, f"{plugin} cannot have been evaluated {times} times"
+        self._evaluations[plugin, point, self._profile] += times
 
     def unmeasured(self) -> Observer:
-        """Measure nothing within a plugin's turn: it is part of that."""
+        """Measure nothing within a plugin's call: it is part of that."""
         return SILENT
 
     def paused(self, point: str, plugin: str) -> None:
-        """Each turn of a plugin that pauses is timed by itself."""
+        """Do nothing: each step of a plugin that pauses is timed by itself."""
 
     def point_ended(self, point: str, status: str, seconds: float) -> None:
         """Record a run of an extension point that was timed elsewhere."""
-        self._metrics.extension_point_ended(point, status, self._profile, seconds)
+        self._point_durations[point, status, self._profile].observe(seconds)
 
 
 class _Timed:
-    """Times a block; what raised counts as Error, as upstream's status does.
+    """Times a block; if it raised, it counts as Error, as upstream's status does.
 
-    A generator that is left early did not raise: whoever asked has heard enough.
+    A generator that is closed early did not raise: its caller needed no further answer.
     """
 
     __slots__ = ("_begin", "_record", "_status")
@@ -96,5 +103,5 @@ class _Timed:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        well = kind is None or kind is GeneratorExit
-        self._record(self._status if well else "Error", perf_counter() - self._begin)
+        is_success = kind is None or kind is GeneratorExit
+        self._record(self._status if is_success else "Error", perf_counter() - self._begin)

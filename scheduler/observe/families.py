@@ -14,9 +14,13 @@ from typing import Final, Literal
 Kind = Literal["counter", "gauge", "histogram"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Family:
-    """One family of metrics; a gauge is read when somebody looks."""
+    """One family of metrics: name, labels and buckets of all its series.
+
+    Two families are equal only if they are the same object: a hash of all fields would cost more
+    than the counting.
+    """
 
     name: str
     kind: Kind
@@ -24,11 +28,13 @@ class Family:
     labels: tuple[str, ...] = ()
     buckets: tuple[float, ...] = ()
     known: tuple[tuple[str, ...], ...] = ()
-    """Label values that are there from the start, at 0.
+    """Label values whose series exist from the start, at 0.
 
-    Prometheus sees an increase between two scrapes of one series. A counter that is born with its
-    first event hides just that one, and no alert fires.
+    Prometheus sees an increase between two scrapes of one series. If a series begins with its first
+    event, Prometheus cannot see that event, and no alert fires.
     """
+    any_thread: bool = False
+    """Whether other threads than the loop's count it as well, and it therefore takes a lock."""
 
 
 def exponential(start: float, factor: float, count: int) -> tuple[float, ...]:
@@ -46,6 +52,13 @@ _REQUEST: Final = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0,
 
 def _counter(name: str, text: str, *labels: str, known: tuple[tuple[str, ...], ...] = ()) -> Family:
     return Family(name, "counter", text, labels, known=known)
+
+
+def _requests(name: str, text: str, buckets: tuple[float, ...] = ()) -> Family:
+    """Return a family about requests: the lease is renewed by a thread of its own."""
+    if not buckets:
+        return Family(name, "counter", text, ("code", "method", "host"), any_thread=True)
+    return Family(name, "histogram", text, ("verb", "host"), buckets, any_thread=True)
 
 
 def _gauge(name: str, text: str, *labels: str) -> Family:
@@ -71,16 +84,14 @@ ALGORITHM_DURATION: Final = _histogram(
 )
 EVENT_HANDLING_DURATION: Final = _histogram(
     "scheduler_event_handling_duration_seconds",
-    "Duration of taking in a change of the cluster.",
+    "Duration of applying a change of the cluster.",
     _QUICK,
     "event",
 )
 PREEMPTION_VICTIMS: Final = _histogram(
-    "scheduler_preemption_victims", "Pods evicted by one preemption.", exponential(1, 2, 7)
+    "scheduler_preemption_victims", "Victims of one preemption.", exponential(1, 2, 7)
 )
-PREEMPTION_ATTEMPTS: Final = _counter(
-    "scheduler_preemption_attempts_total", "Attempts to make room by preemption."
-)
+PREEMPTION_ATTEMPTS: Final = _counter("scheduler_preemption_attempts_total", "Attempts to preempt.")
 PREEMPTION_DURATION: Final = _histogram(
     "scheduler_preemption_goroutines_duration_seconds",
     "Duration of carrying out a preemption.",
@@ -101,12 +112,12 @@ SLI_DURATION: Final = _histogram(
 )
 POD_ATTEMPTS: Final = _histogram(
     "scheduler_pod_scheduling_attempts",
-    "Attempts it took to bind a pod.",
+    "Attempts that it took to bind a pod.",
     exponential(1, 2, 5),
 )
 AFTER_FLUSH: Final = _counter(
     "scheduler_pod_scheduled_after_flush_total",
-    "Pods bound after they had waited for the longest time allowed.",
+    "Pods bound after the periodic flush of unschedulable pods had made them ready.",
 )
 EXTENSION_POINT_DURATION: Final = _histogram(
     "scheduler_framework_extension_point_duration_seconds",
@@ -126,21 +137,24 @@ PLUGIN_DURATION: Final = _histogram(
 )
 HINT_DURATION: Final = _histogram(
     "scheduler_queueing_hint_execution_duration_seconds",
-    "Duration of asking a plugin whether an event helps a pod.",
+    "Duration of a queueing hint.",
     _TINY,
     "plugin",
     "event",
     "hint",
 )
 INCOMING_PODS: Final = _counter(
-    "scheduler_queue_incoming_pods_total", "Pods put into a queue.", "queue", "event"
+    "scheduler_queue_incoming_pods_total", "Pods added to a queue.", "queue", "event"
 )
 PERMIT_WAIT_DURATION: Final = _histogram(
-    "scheduler_permit_wait_duration_seconds", "Time held by Permit plugins.", _SLOW, "result"
+    "scheduler_permit_wait_duration_seconds",
+    "Time that a pod waited for Permit plugins.",
+    _SLOW,
+    "result",
 )
 PLUGIN_EVALUATIONS: Final = _counter(
     "scheduler_plugin_evaluation_total",
-    "Questions to plugins; a node counts as one.",
+    "Plugin calls; a call about all nodes counts once for each node.",
     "plugin",
     "extension_point",
     "profile",
@@ -148,13 +162,13 @@ PLUGIN_EVALUATIONS: Final = _counter(
 
 PENDING_PODS: Final = _gauge("scheduler_pending_pods", "Pods in each queue.", "queue")
 INFLIGHT_EVENTS: Final = _gauge(
-    "scheduler_inflight_events", "Events kept for the pods being decided.", "event"
+    "scheduler_inflight_events", "Events kept for pods in flight.", "event"
 )
-GOROUTINES: Final = _gauge("scheduler_goroutines", "Tasks under way.", "operation")
+GOROUTINES: Final = _gauge("scheduler_goroutines", "Running tasks.", "operation")
 CACHE_SIZE: Final = _gauge("scheduler_cache_size", "Nodes and pods in the cache.", "type")
 UNSCHEDULABLE_PODS: Final = _gauge(
     "scheduler_unschedulable_pods",
-    "Waiting pods, by the plugins that rejected them.",
+    "Pods in the queue, by the plugins that rejected them.",
     "plugin",
     "profile",
 )
@@ -162,67 +176,61 @@ LEADER: Final = _gauge(
     "leader_election_master_status", "1 while this process holds the lease.", "name"
 )
 
-REQUESTS: Final = _counter(
-    "rest_client_requests_total", "Requests to the API server.", "code", "method", "host"
+REQUESTS: Final = _requests("rest_client_requests_total", "Requests to the API server.")
+REQUEST_DURATION: Final = _requests(
+    "rest_client_request_duration_seconds", "Duration of a request to the API server.", _REQUEST
 )
-REQUEST_DURATION: Final = _histogram(
-    "rest_client_request_duration_seconds",
-    "Duration of a request to the API server.",
-    _REQUEST,
-    "verb",
-    "host",
-)
-RATE_LIMITER_DURATION: Final = _histogram(
+RATE_LIMITER_DURATION: Final = _requests(
     "rest_client_rate_limiter_duration_seconds",
-    "Time that a request waited for the rate limit.",
+    "Time that a request waited for the client's rate limit.",
     _REQUEST,
-    "verb",
-    "host",
 )
-REQUEST_SIZE: Final = _histogram(
-    "rest_client_request_size_bytes", "Size of a request's body.", _SIZE, "verb", "host"
+REQUEST_SIZE: Final = _requests(
+    "rest_client_request_size_bytes", "Size of a request's body.", _SIZE
 )
-RESPONSE_SIZE: Final = _histogram(
-    "rest_client_response_size_bytes", "Size of an answer's body.", _SIZE, "verb", "host"
+RESPONSE_SIZE: Final = _requests(
+    "rest_client_response_size_bytes", "Size of a response's body.", _SIZE
 )
-TASKS: Final = _gauge(
-    "go_goroutines", "Tasks of the event loop: what goroutines are to kube-scheduler."
-)
+TASKS: Final = _gauge("go_goroutines", "Tasks of the event loop, the counterpart of goroutines.")
 
 BIND_CONFLICTS: Final = _counter(
-    "py_scheduler_bind_conflicts_total", "Bindings refused since somebody else had decided."
+    "py_scheduler_bind_conflicts_total",
+    "Bindings that the API server rejected because another client had decided about the pod first.",
 )
 LOST_ANSWERS: Final = _counter(
     "py_scheduler_lost_answers_total",
-    "Requests of which nobody knows whether they took effect.",
+    "Requests without an answer: it is unknown whether they took effect.",
     "request",
     known=(("binding",),),
 )
 KUBELET_REJECTIONS: Final = _counter(
-    "py_scheduler_kubelet_rejections_total", "Pods that a kubelet refused after binding.", "reason"
+    "py_scheduler_kubelet_rejections_total",
+    "Pods that a kubelet rejected after binding; only the leader counts them.",
+    "reason",
 )
 PREEMPTIONS_UNDONE: Final = _counter(
     "py_scheduler_preemptions_undone_total",
-    "Preemptions whose room was taken by pods of other schedulers.",
+    "Preemptions whose freed capacity was taken by pods of other schedulers.",
 )
 DISTRUST: Final = _gauge(
-    "py_scheduler_distrust", "Pairs of an owner and a node that its pods keep away from."
+    "py_scheduler_distrust", "Pairs of an owner and a node that NodeTrust keeps its pods off."
 )
 FOREIGN_NOMINATIONS: Final = _gauge(
     "py_scheduler_foreign_nominations",
-    "Pods of other schedulers that are counted on the node they are nominated to.",
+    "Pods of other schedulers that count on their nominated node.",
 )
 WATCH_RESTARTS: Final = _counter(
-    "py_scheduler_watch_restarts_total", "Watches begun anew.", "resource", "reason"
+    "py_scheduler_watch_restarts_total",
+    "Watches restarted.",
+    "resource",
+    "reason",
 )
 WATCH_SILENCE: Final = _gauge(
     "py_scheduler_watch_silence_seconds",
-    "Time since the server last said anything in a watch; a bookmark is due every minute.",
+    "Time since a watch last delivered anything; a bookmark is due every minute.",
     "resource",
 )
-INBOX_FACTS: Final = _gauge(
-    "py_scheduler_inbox_facts", "Facts that were told and not yet applied: how far we lag."
-)
+INBOX_FACTS: Final = _gauge("py_scheduler_inbox_facts", "Facts received and not yet applied.")
 PENDING_AGE: Final = _gauge(
     "py_scheduler_pending_pod_age_seconds",
     "Time for which the oldest pending pod has been ready to be scheduled; 0 without one.",
@@ -235,33 +243,33 @@ CACHE_COMPARISONS: Final = _counter(
 )
 CACHE_DRIFT: Final = _counter(
     "py_scheduler_cache_drift_total",
-    "Objects that the cache had wrong, and that were put right.",
+    "Objects that were wrong in the cache and were corrected.",
     "resource",
     "kind",
     known=tuple(product(("Node", "Pod"), ("missing", "redundant", "outdated"))),
 )
 CONFIGURATIONS: Final = _counter(
     "py_scheduler_configuration_reloads_total",
-    "Changed configurations, by what became of them.",
+    "Changed configurations, by result.",
     "source",
     "result",
 )
 CONFIGURATION_GOOD: Final = _gauge(
     "py_scheduler_configuration_last_reload_successful",
-    "1 where the newest configuration is in force; 0 where it was refused.",
+    "1 if the newest configuration is in force; 0 if it was refused or cannot be followed.",
 )
 CONFIGURATION_TIMESTAMP: Final = _gauge(
     "py_scheduler_configuration_last_reload_success_timestamp_seconds",
-    "When the configuration in force was put into force, in Unix seconds.",
+    "When the current configuration came into force, in Unix seconds.",
 )
 CONFIGURATION_INFO: Final = _gauge(
     "py_scheduler_configuration_info",
-    "1; the label tells the configuration in force from any other.",
+    "1; the label identifies the configuration in force.",
     "fingerprint",
 )
 LOOP_STALL: Final = _histogram(
     "py_scheduler_loop_stall_seconds",
-    "Time for which one step kept everything else waiting.",
+    "Time for which one step blocked the event loop.",
     exponential(0.005, 2, 12),
 )
 EVENTS_DROPPED: Final = _counter(
@@ -269,11 +277,10 @@ EVENTS_DROPPED: Final = _counter(
 )
 PLUGIN_FAILURES: Final = _counter(
     "py_scheduler_plugin_failures_total",
-    "Times a plugin raised, stalled or answered in the wrong shape.",
+    "Times a plugin raised, timed out or returned an invalid value.",
     "plugin",
     "extension_point",
 )
-BUILD: Final = _gauge("py_scheduler_build_info", "1; the labels tell the build.", "version")
+BUILD: Final = _gauge("py_scheduler_build_info", "1; the labels identify the build.", "version")
 
 FAMILIES: Final = tuple(value for value in list(globals().values()) if isinstance(value, Family))
-GAUGES: Final = {family.name: family for family in FAMILIES if family.kind == "gauge"}

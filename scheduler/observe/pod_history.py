@@ -1,7 +1,9 @@
-"""Every pod has a story: what happened to it, in order, remembered for a while.
+"""What happened to each pod, in order, kept in bounded memory.
 
-Both the number of pods and the lines of each are bounded; the pod nobody spoke of for longest is
-forgotten first.
+A kubelet may reject a pod long after it was bound: the log line about that shows how the pod got
+there. Both the number of pods and the entries of each are bounded. Histories are not dropped when a
+pod is deleted, since its last chapter is then often the one of interest: the pod that changed
+longest ago goes first.
 """
 
 from collections import OrderedDict, deque
@@ -9,13 +11,13 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class Entry:
     """One thing that happened.
 
     Args:
-        time_seconds: When, on whatever clock the teller uses.
+        time_seconds: When, by the caller's clock.
         attempt: The scheduling attempt it belongs to; 0 outside of one.
-        text: What.
+        text: What happened.
     """
 
     time_seconds: float
@@ -24,50 +26,48 @@ class Line:
 
 
 class PodHistory:
-    """The stories of the pods spoken of last.
+    """The histories of the pods that changed last.
 
     Args:
-        pods_maximum: How many pods are remembered.
-        lines_maximum: How many lines of each; the oldest go first.
+        pods_maximum: How many pods are kept.
+        entries_maximum: How many entries of each; the oldest are dropped first.
     """
 
-    def __init__(self, pods_maximum: int = 5000, lines_maximum: int = 32) -> None:
-        self._stories: OrderedDict[str, deque[Line]] = OrderedDict()
+    def __init__(self, pods_maximum: int = 5000, entries_maximum: int = 32) -> None:
+        self._entries: OrderedDict[str, deque[Entry]] = OrderedDict()
         self._pods_maximum = pods_maximum
-        self._lines_maximum = lines_maximum
+        self._entries_maximum = entries_maximum
 
     def __len__(self) -> int:
-        return len(self._stories)
+        return len(self._entries)
 
-    def tell(self, uid: str, time_seconds: float, attempt: int, text: str) -> None:
-        """Add a line to the story of the pod *uid*."""
-        story = self._stories.get(uid)
-        if story is None:
-            story = self._begin(uid)
-        if story and story[-1].text == text:
-            text = story[-1].text  # what is said again and again is kept once
-        story.append(Line(time_seconds, attempt, text))
-        self._stories.move_to_end(uid)
+    def add(self, uid: str, time_seconds: float, attempt: int, text: str) -> None:
+        """Add an entry to the history of the pod *uid*."""
+        entries = self._entries.get(uid)
+        if entries is None:
+            entries = self._begin(uid)
+        if entries and entries[-1].text == text:
+            text = entries[-1].text  # the same long text of many attempts is kept in memory once
+        entries.append(Entry(time_seconds, attempt, text))
+        self._entries.move_to_end(uid)
+        assert len(self._entries) <= self._pods_maximum, "more histories than memory is meant for"
 
-    def of(self, uid: str) -> tuple[Line, ...]:
-        """Return the story of the pod *uid*, oldest line first; empty if nothing is remembered."""
-        return tuple(self._stories.get(uid, ()))
+    def of(self, uid: str) -> tuple[Entry, ...]:
+        """Return the history of the pod *uid*, oldest entry first; empty if none is kept."""
+        return tuple(self._entries.get(uid, ()))
 
-    def forget(self, uid: str) -> None:
-        """Drop the story of the pod *uid*, if there is one."""
-        self._stories.pop(uid, None)
-
-    def _begin(self, uid: str) -> deque[Line]:
-        if len(self._stories) >= self._pods_maximum:
-            self._stories.popitem(last=False)
-        return self._stories.setdefault(uid, deque(maxlen=self._lines_maximum))
+    def _begin(self, uid: str) -> deque[Entry]:
+        if len(self._entries) >= self._pods_maximum:
+            self._entries.popitem(last=False)
+        return self._entries.setdefault(uid, deque(maxlen=self._entries_maximum))
 
 
-def render(story: tuple[Line, ...]) -> str:
-    """Write *story* as text, one line each, times counted from its first line."""
-    if not story:
+def render(history: tuple[Entry, ...]) -> str:
+    """Return *history* as text, one line for each entry, with the times since the first one."""
+    if not history:
         return "nothing is remembered"
-    begin = story[0].time_seconds
+    begin = history[0].time_seconds
     return "\n".join(
-        f"{line.time_seconds - begin:+9.3f}s  attempt {line.attempt}  {line.text}" for line in story
+        f"{each.time_seconds - begin:+9.3f}s  attempt {each.attempt}  {each.text}"
+        for each in history
     )

@@ -206,7 +206,8 @@ class Evictions:
             preemption.state = State.LEAVING
             return
         self._telemetry.evicting(pod, node, len(victims))
-        self._withdraw(other for other in self._nominees(node) if other.priority < pod.priority)
+        nominees = self._queue.own_nominees(node)
+        self._withdraw(other for other in nominees if other.priority < pod.priority)
         bound = [victim for victim in staying if not self._cancel(preemption, victim)]
         if bound:
             self._start(self._evict_all(preemption, bound))
@@ -244,7 +245,7 @@ class Evictions:
         waiting = [each.pod for each in self._running.values() if each.node == node]
         for pod in waiting:
             self._forget(pod.uid)
-        nominees = tuple(self._nominees(node))
+        nominees = self._queue.own_nominees(node)
         self._withdraw(nominees)
         freed = dict.fromkeys(pod.uid for pod in (*nominees, *waiting))
         self._queue.activate(freed, self._clock())
@@ -257,11 +258,6 @@ class Evictions:
             return False
         self._telemetry.evicted(victim, preemption.pod, preemption.node, in_memory=True)
         return True
-
-    def _nominees(self, node: str) -> Sequence[Pod]:
-        """Return our pods that are nominated to *node*: others' nominations are not ours to end."""
-        nominated = self._queue.nominator.for_node(node)
-        return [pod for pod in nominated if self._queue.find(pod.uid) is not None]
 
     def _withdraw(self, nominees: Iterable[Pod]) -> None:
         """Take nominations away."""
@@ -281,7 +277,7 @@ class Evictions:
             return
         preemption.state = State.LEAVING
         self._wake_if_clear(preemption)
-        if self._queue.place_of(pod.uid) is QueueState.GATED:
+        if self._queue.state_of(pod.uid) is QueueState.GATED:
             # It was kept out when something changed that may be of use to it, here or elsewhere.
             self._queue.activate((pod.uid,), self._clock())
 

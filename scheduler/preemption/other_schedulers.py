@@ -58,30 +58,19 @@ class OtherSchedulers:
 
     def next_change(self) -> float | None:
         """Return when time alone will change something."""
-        dues = (self.ledger.next_change(), self._queue.others.next_change())
-        return min((due for due in dues if due is not None), default=None)
+        return self.ledger.next_change()
 
     def pass_time(self, now: float) -> None:
         """Let end what was to last for a while."""
         self._apply(self.ledger.pass_time(now), now)
-        for pod in self._queue.others.pass_time(now):
-            self._queue.note_given_up(pod, now)
 
     # Pods of other schedulers.
-
-    def told(self, pod: Pod, now: float) -> None:
-        """Take in a pod of another scheduler that is not bound yet."""
-        self._give_up(self._queue.others.told(pod, now), now)
-
-    def came_over(self, pod: Pod) -> None:
-        """Note that a pod of another scheduler is ours now: we nominate it ourselves."""
-        self._queue.others.gone(pod)
 
     def placed(self, pod: Pod, now: float) -> None:
         """Take in a pod that was bound, by whomever."""
         if pod.spec.scheduler_name not in self._ours:
             self._rooms.arrived(pod)
-            self._give_up(self._queue.others.gone(pod), now)
+            self._queue.forget_foreign(pod, now)
         elif is_admitted(pod):
             self._note_let_in(pod, now)
 
@@ -93,11 +82,7 @@ class OtherSchedulers:
     def gone(self, pod: Pod, now: float) -> None:
         """Note that a pod of another scheduler is gone."""
         self._rooms.left(pod)
-        self._give_up(self._queue.others.gone(pod), now)
-
-    def _give_up(self, pod: Pod | None, now: float) -> None:
-        if pod is not None:
-            self._queue.note_given_up(pod, now)
+        self._queue.forget_foreign(pod, now)
 
     # Trust.
 

@@ -23,6 +23,7 @@ from scheduler.kube.requests import Requests
 from scheduler.model.fact import Added, Deleted, Resource
 from scheduler.model.node import Node
 from scheduler.model.pod import Pod
+from scheduler.observe import families
 from scheduler.reporting.inbox import Inbox
 from scheduler.reporting.telemetry import Telemetry
 
@@ -91,10 +92,11 @@ class CacheComparer:
         try:
             drifted = [await self._compare(resource) for resource in self._reflectors]
         except ApiError:
-            self._telemetry.cache_compared("error")
+            self._telemetry.metrics.count(families.CACHE_COMPARISONS, "error")
             return False
         drifted.append(await self._compare_cache())
-        self._telemetry.cache_compared("drifted" if any(drifted) else "equal")
+        result = "drifted" if any(drifted) else "equal"
+        self._telemetry.metrics.count(families.CACHE_COMPARISONS, result)
         return any(drifted)
 
     # What was told against what there is.

@@ -1,7 +1,7 @@
 """What is read off the loop when somebody scrapes: who waits, for how long, and what is known."""
 
 import asyncio
-from collections.abc import Callable, Sized
+from collections.abc import Callable
 
 from scheduler.loop.core import SchedulerCore
 from scheduler.observe import families
@@ -23,14 +23,14 @@ def read_gauges(
     """
     metrics.read(families.PENDING_PODS, core.queue.counts)
     metrics.read(families.INFLIGHT_EVENTS, core.queue.in_flight_counts)
-    metrics.read(families.INBOX_FACTS, lambda: _alone(core.inbox))
+    metrics.read(families.INBOX_FACTS, lambda: _unlabelled(len(core.inbox)))
     metrics.read(families.PENDING_AGE, lambda: _pending_age(core))
-    metrics.read(families.DISTRUST, lambda: _alone(core.other_schedulers.ledger))
-    metrics.read(families.FOREIGN_NOMINATIONS, lambda: _alone(core.queue.others))
+    metrics.read(families.DISTRUST, lambda: _unlabelled(len(core.other_schedulers.ledger)))
+    metrics.read(families.FOREIGN_NOMINATIONS, lambda: _unlabelled(core.queue.foreign_nominations))
     metrics.read(families.WATCH_SILENCE, lambda: _watch_silence(watches))
     metrics.read(families.CACHE_SIZE, core.cache.sizes)
     metrics.read(families.GOROUTINES, lambda: _tasks(core))
-    metrics.read(families.TASKS, lambda: _alone(asyncio.all_tasks()))
+    metrics.read(families.TASKS, lambda: _unlabelled(len(asyncio.all_tasks())))
     metrics.read(families.LEADER, lambda: {lease: int(leads())})
 
 
@@ -48,6 +48,6 @@ def _tasks(core: SchedulerCore) -> dict[str, float]:
     return {"binding": core.binding.in_flight, "DefaultPreemption": core.evictions.in_flight}
 
 
-def _alone(counted: Sized) -> dict[tuple[str, ...], float]:
-    """Return how many there are, for a gauge without labels."""
-    return {(): len(counted)}
+def _unlabelled(value: float) -> dict[tuple[str, ...], float]:
+    """Return the value of a gauge without labels."""
+    return {(): value}

@@ -78,7 +78,7 @@ class Report:
         if outcome.result.may_pass and self._told.get(source) == outcome:
             return  # it was tried again, and nothing is new
         self._told[source] = outcome
-        self._metrics.configuration_judged(source, outcome.result)
+        self._metrics.count(families.CONFIGURATIONS, source, outcome.result)
         # One source says nothing about another: a file that stays as it was makes no object good.
         if outcome.good:
             self._refused.discard(source)

@@ -1,8 +1,9 @@
-"""Tells people what happens: log lines, metrics and events, from one place.
+"""Reports what happens to pods: as log lines, metrics, events and entries of the pod's history.
 
-Everything above the line reports here, in the field's words, and nobody else logs, counts or writes
-events about pods. The methods named by the observers of other rooms stand here too, so that one
-object hears them all.
+One call does all of it, so that the four cannot contradict each other; nothing else logs or writes
+events about pods. This object is also the observer of the queue, the API client, the watches, the
+bindings, the events and the lease: those rooms cannot import metrics, and each names a protocol.
+What is only counted is counted where it happens, by `Telemetry.metrics`.
 """
 
 import time
@@ -12,7 +13,7 @@ from contextlib import AbstractContextManager
 from typing import Final, TypeVar
 from urllib.parse import urlsplit
 
-from scheduler.errors import ApiError
+from scheduler.errors import ApiError, Gone
 from scheduler.framework.cluster_event import (
     ASSIGNED_POD,
     ASSIGNED_POD_ADD,
@@ -46,23 +47,30 @@ _RESULTS: Final[Mapping[str, str]] = {"Unschedulable": "unschedulable", "Schedul
 
 _HAPPENED: Final[Mapping[type[Fact], str]] = {Added: "Add", Updated: "Update", Deleted: "Delete"}
 
+_ATTEMPTS_SHOWN_MAXIMUM: Final = 15
+"""From here on all pods share one label value, as upstream's getAttemptsLabel has it."""
+
 _STALL_SECONDS: Final = 1.0
 _EXAMPLES: Final = 5
 
 
 class Recorder:
-    """Takes events about pods; this one drops them."""
+    """Drops events about pods, until there is a connection that can deliver them."""
 
     def record(self, event: Event) -> None:
-        """Take *event* for delivery."""
+        """Drop *event*."""
 
 
 class Telemetry(BindObserver, EventObserver, LeaseObserver):
-    """One ear for every room.
+    """Logs, counts and records what happens.
 
     Args:
+        metrics: Receives what is counted and timed.
+        server: The URL of the API server; its host is a label of the requests' metrics.
+
+    Attributes:
         recorder: Delivers events; replaced once there is a connection.
-        server: The URL of the API server, for the label of requests.
+        identity: Under which this process applies for the lease; empty without an election.
     """
 
     def __init__(self, metrics: Metrics, *, server: str = "") -> None:
@@ -71,8 +79,8 @@ class Telemetry(BindObserver, EventObserver, LeaseObserver):
         self.host = urlsplit(server).netloc
         self.identity = ""
         self._observers: dict[str, CycleObserver] = {}
-        self._news = LogThrottle()
-        self._stories = PodHistory()
+        self._log_throttle = LogThrottle()
+        self._history = PodHistory()
         self._unschedulable: Counter[tuple[str, str]] = Counter()
         metrics.read(families.UNSCHEDULABLE_PODS, self._read_unschedulable)
 
@@ -82,7 +90,7 @@ class Telemetry(BindObserver, EventObserver, LeaseObserver):
     # The cycle.
 
     def cycle_observer(self, profile: Profile) -> Observer:
-        """Return who watches the next cycle of *profile*."""
+        """Return the observer of the next scheduling cycle of *profile*."""
         observer = self._observer(profile)
         observer.begin_cycle()
         return observer
@@ -99,17 +107,17 @@ class Telemetry(BindObserver, EventObserver, LeaseObserver):
         return observer
 
     def applied(self, fact: Fact, seconds: float) -> None:
-        """The loop took *seconds* to take *fact* in."""
+        """The loop applied *fact* to cache and queue in *seconds*."""
         for label in _labels(fact):
-            self.metrics.event_handled(label, seconds)
+            self.metrics.observe(families.EVENT_HANDLING_DURATION, seconds, label)
 
     def permit_waited(self, result: str, seconds: float) -> None:
-        """A pod was held for *seconds* by permit plugins."""
-        self.metrics.permit_waited(result, seconds)
+        """A pod waited *seconds* at Permit; *result* is the name of the status that ended it."""
+        self.metrics.observe(families.PERMIT_WAIT_DURATION, seconds, result)
 
     def decided(self, seconds: float) -> None:
         """A decision took *seconds*."""
-        self.metrics.decision_ended(seconds)
+        self.metrics.observe(families.ALGORITHM_DURATION, seconds)
 
     # What became of pods.
 
@@ -117,10 +125,14 @@ class Telemetry(BindObserver, EventObserver, LeaseObserver):
         """A pod is bound."""
         pod = decision.pod
         first = queued.initial_attempt if queued.initial_attempt is not None else started
-        self.metrics.attempt_ended("scheduled", pod.spec.scheduler_name, now - started)
-        self.metrics.pod_bound(queued.attempts, now - first, after_flush=queued.flushed)
+        self._attempt_ended("scheduled", pod, now - started)
+        shown = str(queued.attempts) if queued.attempts < _ATTEMPTS_SHOWN_MAXIMUM else "15+"
+        self.metrics.observe(families.SLI_DURATION, now - first, shown)
+        self.metrics.observe(families.POD_ATTEMPTS, queued.attempts)
+        if queued.flushed:
+            self.metrics.count(families.AFTER_FLUSH)
         self.recorder.record(events.scheduled(pod, decision.node))
-        self._stories.tell(pod.uid, now, queued.attempts, f"bound to {decision.node}")
+        self._history.add(pod.uid, now, queued.attempts, f"bound to {decision.node}")
         log.info(
             event_names.POD_BOUND,
             pod=pod.key,
@@ -142,8 +154,8 @@ class Telemetry(BindObserver, EventObserver, LeaseObserver):
     ) -> None:
         """An attempt ended without a binding."""
         pod = queued.pod
-        self.metrics.attempt_ended(_RESULTS[reason], pod.spec.scheduler_name, now - started)
-        self._stories.tell(pod.uid, now, queued.attempts, f"{reason}: {message}")
+        self._attempt_ended(_RESULTS[reason], pod, now - started)
+        self._history.add(pod.uid, now, queued.attempts, f"{reason}: {message}")
         if reason == "Unschedulable":
             log.info(event_names.POD_PARKED, pod=pod.key, attempt=queued.attempts, message=message)
         else:
@@ -155,25 +167,33 @@ class Telemetry(BindObserver, EventObserver, LeaseObserver):
                 error=message,
             )
 
+    def _attempt_ended(self, result: str, pod: Pod, seconds: float) -> None:
+        profile = pod.spec.scheduler_name
+        self.metrics.count(families.ATTEMPTS, result, profile)
+        self.metrics.observe(families.ATTEMPT_DURATION, seconds, result, profile)
+
     def evicting(self, preemptor: Pod, node: str, victims: int) -> None:
-        """Room is made for a pod."""
-        self.metrics.victims_chosen(victims)
+        """The victims of a preemption are chosen, and the pod is nominated to *node*."""
+        assert victims >= 0, f"{victims} victims for {preemptor.key}"
+        self.metrics.observe(families.PREEMPTION_VICTIMS, victims)
         log.info(event_names.POD_NOMINATED, pod=preemptor.key, node=node, victims=victims)
 
     def evicted(self, victim: Pod, preemptor: Pod, node: str, *, in_memory: bool = False) -> None:
-        """A pod has to go, or if it was not bound yet, to wait."""
+        """A victim is evicted; *in_memory* if it was not bound yet, and is only requeued."""
         self.recorder.record(events.preempted(victim, preemptor, node, in_memory=in_memory))
         log.info(event_names.POD_PREEMPTED, pod=victim.key, node=node, by=preemptor.key)
 
     def evictions_ended(self, preemptor: Pod, node: str, problem: str, seconds: float) -> None:
-        """All that was to be evicted for a pod has been told so, or something went wrong."""
-        self.metrics.preemption_ended("error" if problem else "success", seconds)
+        """All victims of a preemption are evicted, or *problem* prevented it."""
+        result = "error" if problem else "success"
+        self.metrics.count(families.PREEMPTIONS, result)
+        self.metrics.observe(families.PREEMPTION_DURATION, seconds, result)
         if problem:
             log.warning(event_names.PREEMPTION_FAILED, pod=preemptor.key, node=node, error=problem)
 
     def preemption_undone(self, pod: Pod, node: str, taken_by: Sequence[Pod]) -> None:
-        """Pods of other schedulers took the room that was made for *pod*."""
-        self.metrics.preemption_undone()
+        """Pods of other schedulers took the capacity that was freed for *pod*."""
+        self.metrics.count(families.PREEMPTIONS_UNDONE)
         self.recorder.record(events.preemption_undone(pod, node, taken_by))
         log.warning(
             event_names.PREEMPTION_UNDONE,
@@ -184,7 +204,7 @@ class Telemetry(BindObserver, EventObserver, LeaseObserver):
         )
 
     def failed_event(self, pod: Pod, message: str) -> None:
-        """Tell the pod why it is not scheduled."""
+        """Record the FailedScheduling event of *pod*."""
         self.recorder.record(events.failed_scheduling(pod, message))
 
     def status_not_written(self, pod: Pod, why: str) -> None:
@@ -192,23 +212,23 @@ class Telemetry(BindObserver, EventObserver, LeaseObserver):
         log.warning(event_names.STATUS_FAILED, pod=pod.key, error=why)
 
     def effect_not_undone(self, pod: Pod, path: str, why: str) -> None:
-        """What a pre-bind plugin had changed could not be changed back."""
+        """What a PreBind plugin had changed could not be changed back."""
         log.error(event_names.BINDING_FAILED, pod=pod.key, path=path, error=why)
 
     def kubelet_rejected(self, pod: Pod) -> None:
-        """A kubelet refused a pod that we had bound."""
-        self.metrics.kubelet_rejected(pod.status.reason)
+        """A kubelet rejected a pod that this scheduler had bound."""
+        self.metrics.count(families.KUBELET_REJECTIONS, pod.status.reason)
         log.warning(
             event_names.POD_REFUSED,
             pod=pod.key,
             node=pod.node_name,
             reason=pod.status.reason,
             message=pod.status.message,
-            story=render(self._stories.of(pod.uid)),
+            story=render(self._history.of(pod.uid)),
         )
 
     def node_distrusted(self, pod: Pod, node: str, why: str, seconds: float) -> None:
-        """Pods of the owner of *pod* keep away from *node* for a while."""
+        """Pods of the owner of *pod* avoid *node* for *seconds*."""
         controller = pod.metadata.controller
         owner = pod.key if controller is None else f"{controller.kind} {controller.name}"
         log.info(
@@ -221,20 +241,20 @@ class Telemetry(BindObserver, EventObserver, LeaseObserver):
 
     def plugin_failed(self, plugin: str, point: str, error: str) -> None:
         """A plugin raised, stalled or answered in the wrong shape."""
-        self.metrics.plugin_failed(plugin, point)
-        if self._news.is_new(f"plugin {plugin} at {point}", error):
+        self.metrics.count(families.PLUGIN_FAILURES, plugin, point)
+        if self._log_throttle.is_new(f"plugin {plugin} at {point}", error):
             log.error(event_names.PLUGIN_FAILED, plugin=plugin, point=point, error=error)
 
     def plugin_stalled(self, plugin: str, point: str, seconds: float) -> None:
-        """A plugin gave no answer for *seconds* and was broken off."""
+        """A plugin gave no answer for *seconds* and was interrupted."""
         log.error(event_names.PLUGIN_STALLED, plugin=plugin, point=point, seconds=seconds)
 
     def plugin_disabled(self, profile: str, plugin: str, why: str) -> None:
-        """A score plugin failed again and again: pods are placed without it from now on."""
+        """A score plugin failed again and again: nodes are scored without it from now on."""
         log.error(event_names.PLUGIN_DISABLED, profile=profile, plugin=plugin, why=why)
 
     def profile_stopped(self, profile: str, plugin: str, why: str) -> None:
-        """Another plugin failed for one pod after the other: the profile takes no pods any more."""
+        """A plugin failed for one pod after the other: the profile schedules no more pods."""
         log.error(
             event_names.PROFILE_STOPPED,
             profile=profile,
@@ -246,41 +266,45 @@ class Telemetry(BindObserver, EventObserver, LeaseObserver):
     # Binding (scheduler.kube.binding).
 
     def conflicted(self) -> None:
-        """Somebody else decided about a pod first."""
-        self.metrics.bind_conflicted()
+        """A binding was refused, since the pod has a node already or is gone."""
+        self.metrics.count(families.BIND_CONFLICTS)
 
     def answer_lost(self, pod: Pod, why: str) -> None:
-        """A binding was posted and no answer came."""
-        self.metrics.answer_lost("binding")
+        """A binding was posted and no response came: the pod may be bound or not."""
+        self.metrics.count(families.LOST_ANSWERS, "binding")
         log.warning(event_names.BINDING_ANSWER_LOST, pod=pod.key, error=why)
 
     def throttled(self, seconds: float) -> None:
-        """The server asked to come back after *seconds*."""
+        """The server wants the next request after *seconds* (Retry-After)."""
         log.debug(event_names.BINDING_THROTTLED, retry_after_seconds=seconds)
 
     # The queue (scheduler.queue.observer).
 
     def incoming(self, queue: str, event: str) -> None:
         """A pod was put into *queue* because of *event*."""
-        self.metrics.pod_queued(queue, event)
+        self.metrics.count(families.INCOMING_PODS, queue, event)
 
     def unschedulable_delta(self, plugin: str, profile: str, delta: int) -> None:
-        """One pod more or less waits because *plugin* turned it away."""
+        """One pod more or less waits because *plugin* rejected it."""
         self._unschedulable[plugin, profile] += delta
+        assert self._unschedulable[plugin, profile] >= 0, f"fewer than no pods wait for {plugin}"
 
     def pre_enqueue(self, profile: str, ask: Callable[[], R]) -> R:
-        """Enclose the question to the gates whether a pod may enter; Success whatever they say."""
+        """Time the PreEnqueue plugins for one pod; the status is Success whatever they answer."""
         began = time.perf_counter()
         answer = ask()
         seconds = time.perf_counter() - began
-        self.metrics.extension_point_ended("PreEnqueue", "Success", profile, seconds)
+        self.metrics.observe(
+            families.EXTENSION_POINT_DURATION, seconds, "PreEnqueue", "Success", profile
+        )
         return answer
 
     def hint(self, plugin: str, event: str, ask: Callable[[], str]) -> str:
-        """Enclose a question to a plugin: whether an event helps."""
+        """Time one queueing hint."""
         began = time.perf_counter()
         result = ask()
-        self.metrics.hint_given(plugin, event, result, time.perf_counter() - began)
+        seconds = time.perf_counter() - began
+        self.metrics.observe(families.HINT_DURATION, seconds, plugin, event, result)
         return result
 
     # Events (scheduler.kube.events).
@@ -290,7 +314,7 @@ class Telemetry(BindObserver, EventObserver, LeaseObserver):
 
     def dropped(self, reason: DropReason) -> None:
         """An event will not be written."""
-        self.metrics.event_dropped(reason)
+        self.metrics.count(families.EVENTS_DROPPED, reason)
 
     # Watches (scheduler.kube.reflector).
 
@@ -298,14 +322,16 @@ class Telemetry(BindObserver, EventObserver, LeaseObserver):
         """A watch is open."""
         log.debug(event_names.WATCH_STARTED, resource=resource)
 
-    def watch_restarted(self, resource: ResourceName, why: str) -> None:
-        """A watch broke and begins again."""
-        self.metrics.watch_restarted(resource, _kind_of(why))
-        if self._news.is_new(resource, why):
-            log.warning(event_names.WATCH_RESTARTED, resource=resource, error=why)
+    def watch_restarted(self, resource: ResourceName, problem: ApiError) -> None:
+        """A watch broke and is restarted."""
+        # A text names hosts and versions, each of which would be a time series of its own.
+        reason = "expired" if isinstance(problem, Gone) else "broken"
+        self.metrics.count(families.WATCH_RESTARTS, resource, reason)
+        if self._log_throttle.is_new(resource, str(problem)):
+            log.warning(event_names.WATCH_RESTARTED, resource=resource, error=str(problem))
 
     def watch_denied(self, resource: ResourceName, why: str) -> None:
-        """We may not watch a resource."""
+        """This process lacks the permission to watch *resource*."""
         log.error(
             event_names.WATCH_REFUSED,
             resource=resource,
@@ -314,7 +340,7 @@ class Telemetry(BindObserver, EventObserver, LeaseObserver):
         )
 
     def list_done(self, resource: ResourceName, objects: int, seconds: float) -> None:
-        """Everything of a resource has been told."""
+        """The list of a resource is complete."""
         log.info(
             event_names.WATCH_SYNCED,
             resource=resource,
@@ -323,18 +349,15 @@ class Telemetry(BindObserver, EventObserver, LeaseObserver):
         )
 
     def object_malformed(self, resource: ResourceName, key: str, problem: str) -> None:
-        """An object cannot be read."""
+        """An object cannot be decoded."""
         log.warning(event_names.OBJECT_MALFORMED, resource=resource, object=key, problem=problem)
 
-    # The comparison of the cache with a fresh list (scheduler.process.cache_comparer).
-
-    def cache_compared(self, result: str) -> None:
-        """A comparison ended: equal, drifted, or error where no list was to be had."""
-        self.metrics.cache_compared(result)
+    # The cache comparer (scheduler.process.cache_comparer).
 
     def cache_drifted(self, resource: ResourceName, kind: str, keys: Sequence[str]) -> None:
         """The cache had objects wrong: *kind* is missing, redundant or outdated."""
-        self.metrics.cache_drifted(resource, kind, len(keys))
+        assert keys, "a drift without objects is none"
+        self.metrics.count(families.CACHE_DRIFT, resource, kind, amount=len(keys))
         log.warning(
             event_names.CACHE_DRIFTED,
             resource=resource,
@@ -348,34 +371,36 @@ class Telemetry(BindObserver, EventObserver, LeaseObserver):
     def request_done(self, method: str, status: int, seconds: float) -> None:
         """A request was answered, or given up with status 0."""
         code = str(status or "<error>")
-        if method == "WATCH":
-            self.metrics.watch_opened(self.host, code)
+        if method == "WATCH":  # client-go counts it as a GET, and does not time it
+            self.metrics.count(families.REQUESTS, code, "GET", self.host)
         else:
-            self.metrics.request_ended(method, self.host, code, seconds)
+            self.metrics.count(families.REQUESTS, code, method, self.host)
+            self.metrics.observe(families.REQUEST_DURATION, seconds, method, self.host)
 
     def request_waited(self, method: str, seconds: float) -> None:
         """A request waited *seconds* for the rate limit."""
         verb = "GET" if method == "WATCH" else method
-        self.metrics.request_waited(verb, self.host, seconds)
+        self.metrics.observe(families.RATE_LIMITER_DURATION, seconds, verb, self.host)
 
     def request_sized(self, method: str, sent: int, received: int) -> None:
-        """A request was answered: so many bytes were its body, and so many the answer's."""
-        self.metrics.request_sized(method, self.host, sent, received)
+        """A request was answered: its body had *sent* bytes, the response *received*."""
+        self.metrics.observe(families.REQUEST_SIZE, sent, method, self.host)
+        self.metrics.observe(families.RESPONSE_SIZE, received, method, self.host)
 
     # The lease (scheduler.kube.lease).
 
     def holder_changed(self, holder: str) -> None:
-        """Somebody else holds the lease, or nobody does."""
+        """Another process holds the lease now, or none does."""
         if holder != self.identity:
             log.info(event_names.LEASE_AWAITED, holder=holder or None)
 
     def request_failed(self, error: ApiError) -> None:
         """One try to get or renew the lease failed."""
-        if self._news.is_new("lease", str(error)):
+        if self._log_throttle.is_new("lease", str(error)):
             log.warning(event_names.LEASE_AWAITED, error=str(error))
 
     def watch_refused(self, error: ApiError) -> None:
-        """We may not watch the lease."""
+        """This process lacks the permission to watch the lease."""
         log.warning(
             event_names.LEASE_UNWATCHED,
             error=str(error),
@@ -385,8 +410,8 @@ class Telemetry(BindObserver, EventObserver, LeaseObserver):
     # The loop.
 
     def loop_stalled(self, seconds: float) -> None:
-        """The event loop came *seconds* late to something that was due."""
-        self.metrics.loop_stalled(seconds)
+        """The event loop was *seconds* late for a task that was due."""
+        self.metrics.observe(families.LOOP_STALL, seconds)
         if seconds > _STALL_SECONDS:
             log.warning(event_names.LOOP_STALLED, seconds=round(seconds, 3))
 
@@ -405,8 +430,3 @@ def _labels(fact: Fact) -> Sequence[str]:
     if isinstance(changed, Pod):
         resource = ASSIGNED_POD if changed.node_name else UNSCHEDULABLE_POD
     return (resource + _HAPPENED[type(fact)],)
-
-
-def _kind_of(why: str) -> str:
-    """Return a label for metrics: texts name hosts and versions, which would each be a series."""
-    return "expired" if "410" in why else "broken"

@@ -22,9 +22,11 @@ from typing import Any, Final, Self
 from scheduler.config.configuration import read
 from scheduler.framework.profile import Profile, Weighted
 from scheduler.framework.registry import Registry
-from scheduler.kube import binding, pod_status, throttling
+from scheduler.kube.binding import BIND_RETRIES
 from scheduler.kube.events import Event
+from scheduler.kube.pod_status import PATCH_RETRIES
 from scheduler.kube.requests import Requests
+from scheduler.kube.retry import THROTTLED_ONLY
 from scheduler.loop.control_loop import LoopSettings
 from scheduler.loop.core import LoopConfiguration, SchedulerCore
 from scheduler.model.fact import KubeObject, Resource
@@ -33,7 +35,7 @@ from scheduler.observe.metrics import Metrics
 from scheduler.out_of_tree.loading import out_of_tree_plugins
 from scheduler.plugins import IN_TREE
 from scheduler.plugins.priority_sort import PrioritySort
-from scheduler.queue.scheduling_queue import QueueSettings
+from scheduler.queue.queue_settings import QueueSettings
 from scheduler.reporting.telemetry import Recorder, Telemetry
 from scheduler.testing.documents import Document, pod_path
 from scheduler.testing.simulated_api import NOW, SimulatedApi
@@ -80,8 +82,8 @@ class Harness:
         may_act: Callable[[], bool] = lambda: True,
         seed: int = 0,
     ) -> None:
-        for room in (binding, pod_status, throttling):
-            room.DEFAULT_PACING.rng.seed(seed)
+        for settings in (BIND_RETRIES, PATCH_RETRIES, THROTTLED_ONLY):
+            settings.rng.seed(seed)
         resources = tuple(watching)
         chosen = tuple(profiles) or (default_profile(*plugins),)
         self.heard = Heard()
@@ -164,10 +166,10 @@ class Harness:
                 return each["status"], each.get("reason", ""), each.get("message", "")
         return "", "", ""
 
-    def place_of(self, pod: Pod) -> str:
-        """Return where the queue has *pod*; empty where it does not."""
-        place = self.core.queue.place_of(pod.uid)
-        return place.value if place else ""
+    def state_of(self, pod: Pod) -> str:
+        """Return the state of *pod* in the queue; empty where it has none."""
+        state = self.core.queue.state_of(pod.uid)
+        return state.value if state else ""
 
     def events_of(self, pod: Pod) -> list[tuple[str, str]]:
         """Return reason and note of the events about *pod*, in order."""

@@ -1,7 +1,8 @@
-"""Watches cut short: what changes is told as facts, the way reflectors would tell it.
+"""Watches without a connection: changes of documents become facts, as a reflector makes them.
 
-Heartbeats are left out, and a pod that failed is the end of the pod it was. For tests of what lies
-behind the edge; the simulation has the real reflectors, and `watch_server` for them to watch.
+An update that changes nothing the scheduler reads is left out, as reflectors do, and a pod that
+fails counts as deleted. For tests of what comes after the reflectors; the simulation in
+``tests/simulation`` runs the real ones.
 """
 
 import asyncio
@@ -23,16 +24,16 @@ Deliver = Callable[[Fact], None]
 
 @dataclass(slots=True, eq=False)
 class _Watch:
-    """What one reflector has told. It is silent until it has listed, and while it is broken."""
+    """What one reflector has delivered. It is silent until it has listed, and while broken."""
 
     resource: Resource
     decoder: Decoder[Any]
-    told: dict[str, KubeObject] = field(default_factory=dict)
+    known: dict[str, KubeObject] = field(default_factory=dict)
     silent: bool = True
     due: float = 0.0
     unsent: deque[Fact] = field(default_factory=deque)
 
-    def is_about(self, path: str, document: Document) -> bool:
+    def selects(self, path: str, document: Document) -> bool:
         return is_of(self.resource, path) and selects(self.resource, document)
 
 
@@ -43,8 +44,8 @@ class ScriptedWatches:
         documents: All there is, by path.
         deliver: Takes the facts, as an inbox does.
         resources: What is watched.
-        lag: Returns how much later than a change its fact is told; facts of one resource keep
-            their order.
+        lag: Returns how much later than a change its fact is delivered; facts of one resource
+            keep their order.
     """
 
     def __init__(
@@ -62,12 +63,12 @@ class ScriptedWatches:
         }
 
     def list_all(self) -> None:
-        """Let every watch tell all there is, as at the start."""
+        """Let every watch deliver all there is, as at the start."""
         for resource in self._watches:
-            self.tell_all(resource)
+            self.relist(resource)
 
-    def tell_all(self, resource: Resource) -> None:
-        """Tell all there is of *resource* and that this was all; what is gone was not seen going.
+    def relist(self, resource: Resource) -> None:
+        """Deliver all there is of *resource*, then `Listed`; deletions meanwhile count as unseen.
 
         Also mends a watch that was broken.
         """
@@ -76,50 +77,50 @@ class ScriptedWatches:
         there = {
             path: document
             for path, document in self._documents.items()
-            if watch.is_about(path, document)
+            if watch.selects(path, document)
         }
         for path, document in there.items():
             self._put(watch, path, document)
         # Sorted, since the order of a set differs from process to process.
-        for path in sorted(watch.told.keys() - there.keys()):
+        for path in sorted(watch.known.keys() - there.keys()):
             self._drop(watch, path, seen=False)
         self._send(watch, Listed(resource))
 
     def interrupt(self, resource: Resource) -> None:
-        """Tell nothing more about *resource* until it is listed again."""
+        """Deliver nothing more about *resource* until it is listed again."""
         self._watches[resource].silent = True
 
     def delay(self, resource: Resource, seconds: float) -> None:
-        """Tell nothing about *resource* for *seconds*, then everything, in order."""
+        """Deliver nothing about *resource* for *seconds*, then everything, in order."""
         watch = self._watches[resource]
         watch.due = max(watch.due, asyncio.get_running_loop().time() + seconds)
 
-    def tell(self, path: str, old: Document | None, new: Document | None) -> None:
-        """Tell that the document at *path* changed, came or went."""
+    def deliver_change(self, path: str, old: Document | None, new: Document | None) -> None:
+        """Deliver that the document at *path* was created, changed or deleted."""
         for watch in self._watches.values():
             if watch.silent:
                 continue
-            if new is not None and watch.is_about(path, new):
+            if new is not None and watch.selects(path, new):
                 self._put(watch, path, new)
-            elif old is not None and path in watch.told:
+            elif old is not None and path in watch.known:
                 self._drop(watch, path, seen=True)
 
     def _put(self, watch: _Watch, path: str, document: Document) -> None:
         found = watch.decoder.item(msgspec.Raw(encode(document)))
         if isinstance(found, Unreadable):
             return  # the last good version stays
-        old = watch.told.get(path)
+        old = watch.known.get(path)
         if old is not None and old.metadata.uid != found.metadata.uid:
             self._drop(watch, path, seen=False)
             old = None
-        watch.told[path] = found
+        watch.known[path] = found
         if old is None:
             self._send(watch, Added(watch.resource, found))
         elif not equal(old, found):
             self._send(watch, Updated(watch.resource, old, found))
 
     def _drop(self, watch: _Watch, path: str, *, seen: bool) -> None:
-        self._send(watch, Deleted(watch.resource, watch.told.pop(path), seen))
+        self._send(watch, Deleted(watch.resource, watch.known.pop(path), seen))
 
     def _send(self, watch: _Watch, fact: Fact) -> None:
         lag = self._lag()

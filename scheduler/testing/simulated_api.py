@@ -1,8 +1,8 @@
-"""An API server in memory: the requests we make, the facts we are told, and faults on demand.
+"""An API server in memory, with watches and faults on demand.
 
-It keeps documents as the real one does, under their API paths, answers ``Requests`` in the same
-words (the parts that we read), and tells what changed. With a `Fault` answers are refused, delayed
-or lost. It knows no randomness: *weather* decides about faults, *latency* and *lag* about time.
+It keeps documents under their API paths, as the real one does, answers ``Requests`` with the parts
+that the scheduler reads, and delivers changes as facts. A `Fault` refuses, delays or loses an
+answer. Nothing here is random: *choose_fault* decides about faults, *latency* and *lag* about time.
 """
 
 import asyncio
@@ -48,7 +48,7 @@ class Lose:
 
     Args:
         executed: Whether the request takes effect all the same.
-        after_seconds: How much later than the answer is missed it does.
+        after_seconds: How much later it takes effect.
     """
 
     executed: bool
@@ -57,7 +57,7 @@ class Lose:
 
 @dataclass(frozen=True, slots=True)
 class Delay:
-    """Answer truly, but *seconds* later."""
+    """Carry the request out *seconds* later, and answer."""
 
     seconds: float
 
@@ -65,7 +65,7 @@ class Delay:
 Fault = Refuse | Lose | Delay
 
 Listener = Callable[[str, Document | None, Document | None], None]
-"""Hears of a change: the path, the old document and the new one."""
+"""Called with each change: the path, the old document and the new one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ class _Planned:
     faults: deque[Fault]
 
 
-def _fair(method: str, path: str) -> Fault | None:  # noqa: ARG001 - one of many weathers
+def _no_fault(method: str, path: str) -> Fault | None:  # noqa: ARG001 - the signature of choose_fault
     return None
 
 
@@ -105,8 +105,8 @@ class SimulatedApi:
         deliver: Takes the facts, as an inbox does.
         watching: The resources to watch.
         latency: Returns how long the next request takes, half before and half after its effect.
-        lag: Returns how much later than a change its fact is told; facts of one resource keep
-            their order.
+        lag: Returns how much later than a change its fact is delivered; facts of one resource
+            keep their order.
     """
 
     def __init__(
@@ -118,7 +118,7 @@ class SimulatedApi:
         lag: Callable[[], float] = _at_once,
     ) -> None:
         self.latency = latency
-        self.weather: Callable[[str, str], Fault | None] = _fair
+        self.choose_fault: Callable[[str, str], Fault | None] = _no_fault
         self.documents: dict[str, Document] = {}
         self.version = 0
         """Of the newest change."""
@@ -129,23 +129,23 @@ class SimulatedApi:
         """How long a bound pod takes to end; None for as long as its document says."""
         self._planned: list[_Planned] = []
         self._ended: set[str] = set()
-        self._told = ScriptedWatches(self.documents, deliver, watching, lag)
-        self._listeners: list[Listener] = [self._told.tell]
+        self._watches = ScriptedWatches(self.documents, deliver, watching, lag)
+        self._listeners: list[Listener] = [self._watches.deliver_change]
 
     @property
     def deliver(self) -> Deliver:
-        """Who takes the facts."""
-        return self._told.deliver
+        """Takes the facts, as an inbox does."""
+        return self._watches.deliver
 
     @deliver.setter
     def deliver(self, deliver: Deliver) -> None:
-        self._told.deliver = deliver
+        self._watches.deliver = deliver
 
     def listen(self, listener: "Listener") -> None:
         """Call *listener* with every change: the path, the old document and the new one."""
         self._listeners.append(listener)
 
-    # What a test does to the cluster, as users, controllers and kubelets would.
+    # Changes that users, controllers and kubelets make.
 
     def create(self, item: KubeObject | Document, resource: Resource | None = None) -> str:
         """Put an object in, and return its path.
@@ -157,7 +157,7 @@ class SimulatedApi:
         document = item if isinstance(item, dict) else document_of(item)
         resource = resource or resource_of(item)
         path = path_of(resource, document["metadata"])
-        assert path not in self.documents, f"{path} is there already"
+        assert path not in self.documents, f"{path} exists already"
         self._store(path, document)
         return path
 
@@ -171,19 +171,19 @@ class SimulatedApi:
         self._store(path_of(resource_of(item), document["metadata"]), document)
 
     def remove(self, path: str) -> None:
-        """Take an object out for good."""
+        """Remove an object."""
         self.version += 1
         gone = self.documents.pop(path)
         self._ended.discard(gone["metadata"]["uid"])
-        self._tell(path, gone, None)
+        self._notify(path, gone, None)
 
     def release(self, path: str) -> None:
-        """Take an object's finalizers away; it goes if only they kept it."""
+        """Remove an object's finalizers, and the object if only they kept it."""
         self.change(path, lambda document: document["metadata"].pop("finalizers", None))
         if self.documents[path]["metadata"]["uid"] in self._ended:
             self.remove(path)
 
-    def condemn(self, path: str) -> None:
+    def begin_deletion(self, path: str) -> None:
         """Begin an object's deletion; it stays until it is removed."""
         self.change(path, lambda document: document["metadata"].update(deletionTimestamp=NOW))
 
@@ -198,27 +198,27 @@ class SimulatedApi:
     # Watches.
 
     def list_all(self) -> None:
-        """Let every watch tell all there is, as at the start."""
-        self._told.list_all()
+        """Let every watch deliver all there is, as at the start."""
+        self._watches.list_all()
 
-    def tell_all(self, resource: Resource) -> None:
-        """Tell all there is of *resource* and that this was all; what is gone was not seen going.
+    def relist(self, resource: Resource) -> None:
+        """Deliver all there is of *resource*, then `Listed`; deletions meanwhile count as unseen.
 
         Also mends a watch that was broken.
         """
-        self._told.tell_all(resource)
+        self._watches.relist(resource)
 
     def break_watch(self, resource: Resource) -> None:
-        """Tell nothing more about *resource* until it is listed again."""
-        self._told.interrupt(resource)
+        """Deliver nothing more about *resource* until it is listed again."""
+        self._watches.interrupt(resource)
 
     # Faults.
 
     def plan(self, method: str, path: str, *faults: Fault) -> None:
-        """Let the next requests whose path matches the expression *path* meet *faults*, in turn."""
+        """Let the next requests whose path matches the expression *path* meet *faults* in order."""
         self._planned.append(_Planned(method, re.compile(path), deque(faults)))
 
-    def asked(self, method: str, path: str = "") -> list[Request]:
+    def requests_to(self, method: str, path: str = "") -> list[Request]:
         """Return the requests so far whose path matches the expression *path*."""
         wanted = re.compile(path)
         return [
@@ -269,7 +269,7 @@ class SimulatedApi:
                 raise error
             case Lose(executed, after_seconds):
                 if executed:
-                    loop.call_later(after_seconds, _whatever_comes, carry_out)
+                    loop.call_later(after_seconds, _apply_silently, carry_out)
                     await asyncio.sleep(0)
                 raise Unreachable(f"{method} {path}: no answer")
             case Delay(longer):
@@ -282,7 +282,7 @@ class SimulatedApi:
         for plan in self._planned:
             if plan.faults and plan.method == method and plan.path.search(path):
                 return plan.faults.popleft()
-        return self.weather(method, path)
+        return self.choose_fault(method, path)
 
     # How requests are carried out.
 
@@ -301,7 +301,7 @@ class SimulatedApi:
         return self._store(created, document)
 
     def _bind(self, path: str, binding: Document) -> Document:
-        """Bind as ``registry/core/pod/storage`` does, in its words."""
+        """Bind as ``registry/core/pod/storage`` does, with its error messages."""
         metadata, node = binding["metadata"], binding["target"]["name"]
         pod, name = self._at(path), binding["metadata"]["name"]
         uid = pod["metadata"]["uid"]
@@ -358,7 +358,7 @@ class SimulatedApi:
         if not document["metadata"].get("deletionTimestamp") and (
             grace or document["metadata"].get("finalizers")
         ):
-            self.condemn(path)
+            self.begin_deletion(path)
         if not grace:
             self.end(path)
         elif not document["metadata"].get("deletionTimestamp"):
@@ -390,10 +390,10 @@ class SimulatedApi:
         self.version += 1
         document["metadata"]["resourceVersion"] = str(self.version)
         old, self.documents[path] = self.documents.get(path), document
-        self._tell(path, old, document)
+        self._notify(path, old, document)
         return document
 
-    def _tell(self, path: str, old: Document | None, new: Document | None) -> None:
+    def _notify(self, path: str, old: Document | None, new: Document | None) -> None:
         for listener in self._listeners:
             listener(path, old, new)
 
@@ -406,7 +406,7 @@ def _conflict(message: str) -> Conflict:
     return Conflict(message, status=409, reason="Conflict")
 
 
-def _whatever_comes(carry_out: Callable[[], object]) -> None:
-    """Carry out a request of which nobody hears any more."""
+def _apply_silently(carry_out: Callable[[], object]) -> None:
+    """Carry out a request whose answer is lost."""
     with contextlib.suppress(ApiError):
         carry_out()

@@ -1,4 +1,4 @@
-"""The scheduler in bad weather, and that the simulator sees the mistakes it is there to see.
+"""The scheduler under injected faults, and that the simulator finds the mistakes it is there for.
 
 The first two hundred seeds; ``make simulation`` runs ten thousand. A seed that fails is run again
 with ``python -m hack.simulation --seed N``, and it is the same run.
@@ -22,11 +22,11 @@ from scheduler.plugins.default_preemption import _Budgets, _DryRun
 from scheduler.preemption.evictions import Evictions
 from scheduler.queue.in_flight import InFlight
 from scheduler.queue.scheduling_queue import SchedulingQueue
-from scheduler.testing.simulation import simulate
+from tests.simulation.simulation import simulate
 
 STEPS = 120
 SEEDS_AT_ONCE = 20
-PLACES_TO_DIE = 5
+KILL_SITES_MINIMUM = 5
 FAULTS = {
     "404",
     "409",
@@ -46,7 +46,7 @@ FAULTS = {
     "watch dropped",
     "watch late",
 }
-"""What every twenty runs must meet; watches that fall silent and finalizers are rarer."""
+"""Faults that every twenty runs must meet; silent watches and finalizers are too rare."""
 SEEDS_FOR_A_BUG = 100
 
 
@@ -67,18 +67,18 @@ def test_nothing_is_lost_doubled_or_forgotten(first):
         assert not outcome.violation, outcome.report()
     met = {kind for outcome in outcomes for kind in outcome.kinds}
     assert met >= FAULTS
-    assert len({place for outcome in outcomes for place in outcome.deaths}) >= PLACES_TO_DIE
+    assert len({site for outcome in outcomes for site in outcome.killed_at}) >= KILL_SITES_MINIMUM
 
 
 @pytest.mark.parametrize(
     "seed",
     [
-        pytest.param(1460, id="a node that fits no more once it was emptied"),
-        pytest.param(4462, id="posted once more after its end, which nobody told yet"),
-        pytest.param(6333, id="room of one whose end was looked up after a lost answer"),
-        pytest.param(4485, id="left at the gate when the node vanished"),
-        pytest.param(30008, id="nominations taken from one another before they were written"),
-        pytest.param(20155, id="refused for the sake of one who went elsewhere"),
+        pytest.param(1460, id="a node that no longer fits although its victims are gone"),
+        pytest.param(4462, id="posted again after its end, before the watch delivered that"),
+        pytest.param(6333, id="capacity of a pod whose end was read after a lost answer"),
+        pytest.param(4485, id="left at PreEnqueue when the node was deleted"),
+        pytest.param(30008, id="nominations replaced before they were written"),
+        pytest.param(20155, id="rejected for a nominated pod that was bound elsewhere"),
     ],
 )
 def test_a_run_that_went_wrong_once(seed):
@@ -92,11 +92,11 @@ def test_a_seed_is_a_run():
     assert simulate(7, most_steps=STEPS).digest != simulate(8, most_steps=STEPS).digest
 
 
-# Mistakes that schedulers have made. Each is put back in one place, and must be found.
+# Mistakes that schedulers have made. Each test puts one back, and the simulator must find it.
 
 
 def _caught(first=0):
-    """Return the first violation that the simulator finds; *first* is where to begin."""
+    """Return the first violation that the simulator finds, from the seed *first* on."""
     for seed in range(first, first + SEEDS_FOR_A_BUG):
         outcome = simulate(seed)
         if outcome.violation:
@@ -144,10 +144,10 @@ def test_finds_a_nomination_that_outlives_its_pod(monkeypatch):
     delete = SchedulingQueue.delete
 
     def keeps_nomination(self, pod, now):
-        node = self.nominator.node_of(pod.uid)
+        node = self.nominated_node(pod.uid)
         delete(self, pod, now)
         if node:
-            self.nominator.add(pod, SetTo(node))
+            self.nominate(pod, SetTo(node), now)
 
     monkeypatch.setattr(SchedulingQueue, "delete", keeps_nomination)
 
@@ -166,7 +166,7 @@ def test_finds_an_assumed_pod_whose_end_is_not_noticed(monkeypatch):
     assert re.search("assumed forever", _caught(first=23))
 
 
-def test_finds_a_nomination_that_stays_where_room_is_made_for_somebody_better(monkeypatch):
+def test_finds_a_nomination_that_outlasts_a_more_important_preemption_on_its_node(monkeypatch):
     monkeypatch.setattr(Evictions, "_withdraw", lambda self, nominees: None)
 
     assert re.search("stays nominated to", _caught())
@@ -176,10 +176,10 @@ def test_finds_a_nomination_that_is_kept_by_a_pod_on_its_way_to_a_node(monkeypat
     begin = BindingCycle.begin
 
     def keeps_nomination(self, queued, profile, decision, started):
-        node = self._queue.nominator.node_of(decision.pod.uid)
+        node = self._queue.nominated_node(decision.pod.uid)
         begin(self, queued, profile, decision, started)
         if node:
-            self._queue.nominator.add(decision.pod, SetTo(node))
+            self._queue.nominate(decision.pod, SetTo(node), self._clock())
 
     monkeypatch.setattr(BindingCycle, "begin", keeps_nomination)
 
@@ -187,10 +187,10 @@ def test_finds_a_nomination_that_is_kept_by_a_pod_on_its_way_to_a_node(monkeypat
 
 
 def test_finds_victims_that_are_not_less_important(monkeypatch):
-    def everybody(nodes, rows, pod, among):
+    def all_pods(nodes, rows, pod, among):
         return [list(nodes.pods_on(row)) for row in rows.tolist()]
 
-    monkeypatch.setattr(default_preemption, "_potential_victims", everybody)
+    monkeypatch.setattr(default_preemption, "_potential_victims", all_pods)
 
     assert re.search("has to go for .*, which is no more important", _caught())
 
@@ -247,7 +247,7 @@ def test_finds_a_preemption_that_outlives_its_pod(monkeypatch):
 def test_finds_an_eviction_without_the_uid(monkeypatch):
     monkeypatch.setattr(eviction, "_options", lambda victim: b"{}")
 
-    assert re.search("is deleted whoever it is", _caught())
+    assert re.search("is deleted without its UID", _caught())
 
 
 def test_finds_a_binding_without_the_uid(monkeypatch):
@@ -258,13 +258,13 @@ def test_finds_a_binding_without_the_uid(monkeypatch):
 
     monkeypatch.setattr(binding, "binding_body", forgets_uid)
 
-    assert re.search("which nobody decided", _caught())
+    assert re.search("without a decision", _caught())
 
 
-def test_without_kills_the_process_lives_and_the_same_seed_decides_the_same():
+def test_without_kills_no_process_is_killed_and_the_same_seed_decides_the_same():
     once, again = (simulate(3, most_steps=STEPS, kills=False) for _ in range(2))
 
     assert not once.violation, once.report()
-    assert not once.deaths
+    assert not once.killed_at
     assert once.decisions == again.decisions
     assert once.decisions != simulate(4, most_steps=STEPS, kills=False).decisions

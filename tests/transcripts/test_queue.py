@@ -25,8 +25,9 @@ from scheduler.framework.cluster_event import (
 )
 from scheduler.framework.rejection import Gate
 from scheduler.queue.hints import rules_for
+from scheduler.queue.queue_settings import QueueSettings
 from scheduler.queue.queue_state import QueueState
-from scheduler.queue.scheduling_queue import QueueSettings, SchedulingQueue
+from scheduler.queue.scheduling_queue import SchedulingQueue
 from scheduler.testing import make_node, make_pod
 from tests.unit.queue.queues import Rejector
 
@@ -85,7 +86,7 @@ class Speaker:
         self.words = {}
         self.pods = {}
         self.popped = {}
-        self.places = {}
+        self.states = {}
 
     def __call__(self, now, command):
         verb, *rest = command.split()
@@ -122,7 +123,7 @@ class Speaker:
         if queued is None:
             return "nothing is ready"
         self.popped[queued.pod.name] = queued
-        self.places[queued.pod.name] = (QueueState.IN_FLIGHT, "")
+        self.states[queued.pod.name] = (QueueState.IN_FLIGHT, "")
         return f"{queued.pod.name}, attempt {queued.attempts}"
 
     def done(self, _now, name):
@@ -144,19 +145,19 @@ class Speaker:
         """Yield what changed since the last command, in the order of coming."""
         for name, pod in self.pods.items():
             here = self.where(pod.uid)
-            if here != self.places.get(name, (None, "")):
-                self.places[name] = here
+            if here != self.states.get(name, (None, "")):
+                self.states[name] = here
                 yield f"{name}: {here[0] or 'gone'}{here[1]}"
 
     def where(self, uid):
         queued = self.queue.find(uid)
         if queued is None:
             return None, ""
-        if queued.place is QueueState.BACKOFF:
-            return queued.place, f", ready at {queued.backoff_expiry + 1:.0f}s"
-        if queued.place is QueueState.GATED:
-            return queued.place, f" by {queued.gated_by}"
-        return queued.place, ""
+        if queued.state is QueueState.BACKOFF:
+            return queued.state, f", ready at {queued.backoff_expiry + 1:.0f}s"
+        if queued.state is QueueState.GATED:
+            return queued.state, f" by {queued.gated_by}"
+        return queued.state, ""
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)

@@ -25,7 +25,7 @@ async def test_a_pod_is_bound_and_told_so():
         assert cluster.node_of(pod) == "a"
         assert cluster.events_of(pod) == [("Scheduled", "Successfully assigned default/pod to a")]
         assert cluster.attempts("scheduled") == 1
-        assert cluster.place_of(pod) == ""
+        assert cluster.state_of(pod) == ""
 
 
 async def two_for_one_place(cluster):
@@ -45,7 +45,7 @@ async def test_a_pod_is_assumed_before_it_is_posted():
 
         assert cluster.core.cache.is_assumed(first.uid)
         assert cluster.node_of(first) == ""
-        assert cluster.place_of(second) == "unschedulable"
+        assert cluster.state_of(second) == "unschedulable"
         assert cluster.condition(second)[2].startswith(
             "0/1 nodes are available: 1 Insufficient cpu."
         )
@@ -79,7 +79,7 @@ async def test_a_lost_answer_is_neither_success_nor_failure(lost):
         assert cluster.api.bound == [(pod.uid, "a")]
         assert cluster.attempts("scheduled") == 1
         assert cluster.attempts("error") == 0
-        assert cluster.api.asked("GET", "/pods/pod$")
+        assert cluster.api.requests_to("GET", "/pods/pod$")
 
 
 @in_virtual_time
@@ -104,23 +104,23 @@ async def test_a_conflict_is_somebody_elses_decision():
         cluster.api.plan("POST", BINDING, Delay(0))
         cluster.create(make_node("a", allocatable="1 cpu"))
         await cluster.settle()
-        cluster.api.tell_all(Resource.POD)
+        cluster.api.relist(Resource.POD)
         cluster.create(pod := make_pod(requests="1 cpu"))
         cluster.api.break_watch(Resource.POD)
         cluster.api.change(pod_path(pod), lambda d: d["spec"].update(nodeName="b"))
         await cluster.settle(0.5)
 
         assert cluster.core.cache.pod(pod.uid) is None
-        assert cluster.place_of(pod) == "backoff"
-        assert len(cluster.api.asked("POST", BINDING)) == 1
+        assert cluster.state_of(pod) == "backoff"
+        assert len(cluster.api.requests_to("POST", BINDING)) == 1
         assert cluster.attempts("error") == 1
 
-        cluster.api.tell_all(Resource.POD)
+        cluster.api.relist(Resource.POD)
         await cluster.settle(10)
 
-        assert cluster.place_of(pod) == ""
+        assert cluster.state_of(pod) == ""
         assert cluster.core.cache.pod(pod.uid).node_name == "b"
-        assert len(cluster.api.asked("POST", BINDING)) == 1
+        assert len(cluster.api.requests_to("POST", BINDING)) == 1
         assert cluster.api.bound == []
 
 
@@ -136,7 +136,7 @@ async def test_a_refused_binding_is_retried_after_a_backoff():
             "SchedulerError",
             'running Bind plugin "DefaultBinder": no binding for you',
         )
-        assert cluster.place_of(pod) == "backoff"
+        assert cluster.state_of(pod) == "backoff"
 
         await cluster.settle(3)
 
@@ -148,9 +148,9 @@ async def test_a_refused_binding_is_retried_after_a_backoff():
 async def test_deletion_frees_the_place_of_an_assumed_pod():
     async with Harness() as cluster:
         first, second = await two_for_one_place(cluster)
-        assert cluster.place_of(second) == "unschedulable"
+        assert cluster.state_of(second) == "unschedulable"
 
-        cluster.api.condemn(pod_path(first))
+        cluster.api.begin_deletion(pod_path(first))
         await cluster.settle(2)
 
         assert cluster.core.cache.pod(first.uid) is None
@@ -159,7 +159,7 @@ async def test_deletion_frees_the_place_of_an_assumed_pod():
         cluster.api.remove(pod_path(first))
         await cluster.settle(10)
 
-        assert cluster.place_of(first) == ""
+        assert cluster.state_of(first) == ""
 
 
 @in_virtual_time
@@ -187,7 +187,7 @@ async def test_a_bind_that_waited_is_checked_once_more():
         ready.append(True)
         await cluster.settle()
 
-        assert cluster.api.asked("POST", BINDING) == []
+        assert cluster.api.requests_to("POST", BINDING) == []
         assert cluster.condition(pod)[2] == "node a was filled meanwhile: Insufficient cpu"
 
 
@@ -216,7 +216,7 @@ async def test_a_bind_whose_node_is_gone_is_not_posted():
         cluster.api.remove("/api/v1/nodes/a")
         await cluster.settle()
 
-        assert cluster.api.asked("POST", BINDING) == []
+        assert cluster.api.requests_to("POST", BINDING) == []
         assert cluster.condition(pod)[2] == "node a is gone"
 
 
@@ -233,7 +233,9 @@ async def test_what_no_filter_minds_does_not_stop_a_bind():
 @in_virtual_time
 async def test_binds_in_flight_are_bounded():
     async with Harness(loop=LoopSettings(binds_in_flight=3)) as cluster:
-        cluster.api.weather = lambda method, path: Delay(1) if path.endswith("/binding") else None
+        cluster.api.choose_fault = lambda method, path: (
+            Delay(1) if path.endswith("/binding") else None
+        )
         cluster.create(make_node("a"), *(make_pod(f"p{index}") for index in range(9)))
         most = 0
         for _ in range(100):

@@ -43,7 +43,7 @@ async def test_who_waits_keeps_the_place_and_is_asked_about_on_every_fact(pod):
         await cluster.settle(10)
         assert cluster.node_of(pod) == ""
         assert cluster.core.cache.is_assumed(pod.uid)
-        assert cluster.place_of(pod) == "in flight"
+        assert cluster.state_of(pod) == "in flight"
         assert cluster.core.binding.in_flight == 1
 
         doorman.said = ALLOW
@@ -118,7 +118,7 @@ async def test_a_rejection_may_come_later(pod):
             "Unschedulable",
             "0/1 nodes are available: 1 changed my mind.",
         )
-        assert cluster.place_of(pod) == "unschedulable"
+        assert cluster.state_of(pod) == "unschedulable"
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ async def test_a_doorman_who_breaks_is_an_error(pod, said):
 
         assert cluster.condition(pod)[1] == "SchedulerError"
         assert "Doorman" in cluster.condition(pod)[2]
-        assert cluster.place_of(pod) == "backoff"
+        assert cluster.state_of(pod) == "backoff"
 
 
 @in_virtual_time
@@ -179,13 +179,13 @@ async def test_a_held_pod_that_is_deleted_gives_its_place_back(pod, gone):
         await cluster.settle()
         match gone:
             case "condemned":
-                cluster.api.condemn(pod_path(pod))
+                cluster.api.begin_deletion(pod_path(pod))
             case "removed":
                 cluster.api.remove(pod_path(pod))
             case "missed":
                 cluster.api.break_watch(Resource.POD)
                 cluster.api.remove(pod_path(pod))
-                cluster.api.tell_all(Resource.POD)
+                cluster.api.relist(Resource.POD)
         await cluster.settle()
 
         assert cluster.core.cache.sizes()["pods"] == 0
@@ -194,7 +194,7 @@ async def test_a_held_pod_that_is_deleted_gives_its_place_back(pod, gone):
             "FailedScheduling",
             "0/1 nodes are available: 1 removed.",
         )
-        assert cluster.place_of(pod) == ("unschedulable" if gone == "condemned" else "")
+        assert cluster.state_of(pod) == ("unschedulable" if gone == "condemned" else "")
 
 
 @in_virtual_time

@@ -49,7 +49,7 @@ async def test_a_patch_that_is_put_off_is_no_failed_attempt():
         assert cluster.api.documents[CLAIM]["spec"] == {"node": "a"}
         assert cluster.node_of(pod) == "a"
         assert cluster.attempts("error") == 0
-        assert len(cluster.api.asked("PATCH", "/data$")) == 6
+        assert len(cluster.api.requests_to("PATCH", "/data$")) == 6
 
 
 @in_virtual_time
@@ -76,7 +76,7 @@ async def test_a_patch_that_is_put_off_is_not_made_for_a_pod_that_is_gone():
         cluster.api.remove(pod_path(pod))
         await cluster.settle(10)
 
-        assert len(cluster.api.asked("PATCH", "/data$")) == 1
+        assert len(cluster.api.requests_to("PATCH", "/data$")) == 1
         assert cluster.api.documents[CLAIM]["spec"] == {}
 
 
@@ -133,7 +133,7 @@ async def test_a_pod_that_is_gone_and_there_again_sets_out_again():
         await cluster.settle(5)
 
         assert cluster.node_of(pod) == "a"
-        assert len(cluster.api.asked("POST", BINDING)) == 1
+        assert len(cluster.api.requests_to("POST", BINDING)) == 1
         assert cluster.api.documents[CLAIM]["spec"] == {"node": "a"}
 
 
@@ -147,7 +147,7 @@ async def test_a_patch_whose_answer_is_lost_is_changed_back():
             cluster.create(make_node("a"), make_pod())
             await cluster.settle(0.5)
 
-            assert len(cluster.api.asked("PATCH", "/data$")) == requests
+            assert len(cluster.api.requests_to("PATCH", "/data$")) == requests
             assert cluster.api.documents[CLAIM]["spec"] == {}
 
 
@@ -210,7 +210,7 @@ async def test_a_pre_bind_that_fails_blames_the_plugin_and_leaves_the_pod_pendin
             "Clerk" in cluster.condition(pod)[2]
             or "persistentvolumeclaims" in (cluster.condition(pod)[2])
         )
-        assert cluster.place_of(pod) == "backoff"
+        assert cluster.state_of(pod) == "backoff"
         assert cluster.core.binding.in_flight == 0
 
 

@@ -34,7 +34,7 @@ async def test_reservations_are_taken_back_in_reverse_also_those_never_reached()
             "0/1 nodes are available: 1 no device.",
         )
         assert cluster.core.cache.pod(pod.uid) is None
-        assert cluster.place_of(pod) == "unschedulable"
+        assert cluster.state_of(pod) == "unschedulable"
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ async def test_a_reservation_that_fails_is_an_error(answer, message):
         await cluster.settle()
 
         assert cluster.condition(pod) == ("False", "SchedulerError", message)
-        assert cluster.place_of(pod) == "backoff"
+        assert cluster.state_of(pod) == "backoff"
 
 
 @in_virtual_time

@@ -98,7 +98,7 @@ async def test_nothing_is_written_for_claims_that_are_bound():
         await cluster.settle()
 
         assert cluster.node_of(pod) == "a"
-        assert cluster.api.asked("PATCH") == []
+        assert cluster.api.requests_to("PATCH") == []
 
 
 @in_virtual_time
@@ -245,7 +245,7 @@ async def test_a_new_scheduler_goes_on_where_the_last_one_was():
         cluster.create(make_node("a"), make_node("b"), MADE, claim("data", of="made", on="b"))
         cluster.create(waiting)
         await cluster.settle()
-        assert cluster.api.asked("PATCH") == []
+        assert cluster.api.requests_to("PATCH") == []
         assert cluster.core.cache.is_assumed(waiting.uid)
         provision(cluster, "data", "b")
         await cluster.settle()

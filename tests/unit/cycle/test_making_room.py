@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from scheduler.cycle.scheduling import BREATHE, decide, schedule
+from scheduler.cycle.scheduling import PAUSE, decide, schedule
 from scheduler.framework.decision import CLEAR, KEEP, Park, Preempt, SetTo
 from scheduler.framework.observer import Silent
 from scheduler.framework.rejection import Candidate, Proposal, Refusal, Refused
@@ -80,7 +80,7 @@ def test_a_search_for_room_may_pause():
 
     def pauses(answer):
         steps = list(schedule(attempt(Refuses("*"), After(answer))))
-        assert set(steps) == {BREATHE}
+        assert set(steps) == {PAUSE}
         return len(steps)
 
     assert pauses(searching(None, None, None, propose())) == pauses(propose()) + 3

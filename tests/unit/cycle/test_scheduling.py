@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler.cycle.scheduling import BREATHE, NO_NODES, decide, schedule
+from scheduler.cycle.scheduling import NO_NODES, PAUSE, decide, schedule
 from scheduler.framework.decision import CLEAR, KEEP, Bind, Park, Retry
 from scheduler.framework.rejection import Failure, Only, Refusal, Refused
 from scheduler.testing import make_pod
@@ -127,9 +127,9 @@ def pauses(given):
 
 
 def test_the_cycle_pauses_between_its_parts():
-    assert pauses(attempt(Likes())) == [BREATHE] * 2
-    assert pauses(attempt(Refuses("a", "b"), Likes())) == [BREATHE]
-    assert pauses(attempt(Refuses("*"), After(Refusal("x")))) == [BREATHE] * 2
+    assert pauses(attempt(Likes())) == [PAUSE] * 2
+    assert pauses(attempt(Refuses("a", "b"), Likes())) == [PAUSE]
+    assert pauses(attempt(Refuses("*"), After(Refusal("x")))) == [PAUSE] * 2
     assert pauses(attempt(nodes=())) == []
 
 
@@ -140,6 +140,6 @@ def test_volumes_are_counted_node_by_node_before_they_are_asked_about():
     pods = [make_pod(f"p-{name}", node=name, volumes=[data]) for name in names]
     nodes = table(*names, pods=pods)
 
-    assert pauses(attempt(Likes(), nodes=nodes)) == [BREATHE] * 2
-    assert pauses(attempt(Likes(), nodes=nodes, pod=make_pod(volumes=[data]))) == [BREATHE] * 52
-    assert pauses(attempt(Likes(), nodes=nodes, pod=make_pod(volumes=[data]))) == [BREATHE] * 2
+    assert pauses(attempt(Likes(), nodes=nodes)) == [PAUSE] * 2
+    assert pauses(attempt(Likes(), nodes=nodes, pod=make_pod(volumes=[data]))) == [PAUSE] * 52
+    assert pauses(attempt(Likes(), nodes=nodes, pod=make_pod(volumes=[data]))) == [PAUSE] * 2

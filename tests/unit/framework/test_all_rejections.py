@@ -3,7 +3,7 @@
 import pytest
 
 from scheduler.framework.all_rejections import ask_everyone
-from scheduler.framework.filtering import PreFilterResult, ask_pre_filters, filter_nodes
+from scheduler.framework.filtering import PreFilterResult, filter_nodes, run_pre_filters
 from scheduler.framework.observer import SILENT
 from scheduler.testing import make_pod
 from scheduler.testing.example_clusters import Interests, make_cluster
@@ -40,7 +40,7 @@ RIVAL = make_pod("rival", requests="3 cpu", host_ports=[8080], priority=10)
 def test_the_runner_and_everyone_agree(pod, nominated):
     """The same rows are left, and whatever the runner blames a row on is among its objections."""
     profile, nodes = default_profile(), make_cluster(24, Interests()).table()
-    narrowed = ask_pre_filters(profile.pre_filter, pod, nodes, SILENT)
+    narrowed = run_pre_filters(profile.pre_filter, pod, nodes, SILENT)
     assert narrowed.refused is None
     judged = filter_nodes(profile, narrowed, pod, nodes, nominated, SILENT)
 

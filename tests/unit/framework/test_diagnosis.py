@@ -110,13 +110,6 @@ def test_a_hundred_nodes_alike_make_one_short_line():
     )
 
 
-def test_every_node_can_be_asked_about():
-    given = diagnosis(verdict("a", 0, 1), verdict("b", 1, plugin="Other", resolvable=False))
-
-    assert list(given.reasons_of(1)) == [("Filter", "a", True), ("Other", "b", False)]
-    assert list(given.reasons_of(2)) == []
-
-
 def test_what_post_filters_say_is_added_and_nothing_else_changes():
     given = diagnosis(verdict("a", 0, 1, 2), rejected_by=frozenset({"Filter"}))
 

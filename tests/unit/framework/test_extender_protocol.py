@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from scheduler.config.document import Extender
 from scheduler.framework.extender_protocol import (
-    Answered,
     ExtenderError,
-    bind_question,
-    filter_question,
-    preempt_question,
-    prioritize_question,
+    ResponseBody,
+    bind_request,
+    filter_request,
+    preempt_request,
+    prioritize_request,
     read_bind,
     read_filter,
     read_preempt,
@@ -49,12 +49,12 @@ def extender(**more):
 @given(ANYTHING, st.booleans(), st.booleans())
 def test_any_answer_is_an_answer_or_an_error_of_the_extender(said, cached, ignorable):
     asked = extender(node_cache_capable=cached, ignorable=ignorable)
-    answer = Answered(msgspec.json.encode(said))
+    answer = ResponseBody(msgspec.json.encode(said))
     reading = (
-        lambda: read_filter(filter_question(asked, POD, NODES), answer, NODES),
-        lambda: read_scores(prioritize_question(asked, POD, NODES), answer, NODES),
-        lambda: read_bind(bind_question(asked, POD, "a"), answer),
-        lambda: read_preempt(preempt_question(asked, POD, CANDIDATES), answer, NODES, CANDIDATES),
+        lambda: read_filter(filter_request(asked, POD, NODES), answer, NODES),
+        lambda: read_scores(prioritize_request(asked, POD, NODES), answer, NODES),
+        lambda: read_bind(bind_request(asked, POD, "a"), answer),
+        lambda: read_preempt(preempt_request(asked, POD, CANDIDATES), answer, NODES, CANDIDATES),
     )
     for read in reading:
         with contextlib.nullcontext() if ignorable else contextlib.suppress(ExtenderError):
@@ -68,23 +68,23 @@ def test_an_answer_that_cannot_be_read_says_whose_it_is(body):
     asked = extender(node_cache_capable=True)
 
     with pytest.raises(ExtenderError, match=r'^extender "http://x" gave an answer that cannot be'):
-        read_filter(filter_question(asked, POD, NODES), Answered(body), NODES)
+        read_filter(filter_request(asked, POD, NODES), ResponseBody(body), NODES)
 
 
 def test_null_and_keys_in_any_case_are_read_as_go_reads_them():
     asked = extender(node_cache_capable=True)
-    answer = Answered(b'{"NODENAMES":["b"],"error":null,"failedNodes":null,"Nodes":null}')
+    answer = ResponseBody(b'{"NODENAMES":["b"],"error":null,"failedNodes":null,"Nodes":null}')
 
-    found = read_filter(filter_question(asked, POD, NODES), answer, NODES)
+    found = read_filter(filter_request(asked, POD, NODES), answer, NODES)
 
     assert found.feasible.tolist() == [False, True]
 
 
 def test_a_score_that_no_int64_holds_counts_for_nothing():
     asked = extender()
-    answer = Answered(b'[{"host":"a","score":9223372036854775807},{"host":"b","score":3}]')
+    answer = ResponseBody(b'[{"host":"a","score":9223372036854775807},{"host":"b","score":3}]')
 
-    found = read_scores(prioritize_question(asked, POD, NODES), answer, NODES)
+    found = read_scores(prioritize_request(asked, POD, NODES), answer, NODES)
 
     assert found.dtype == np.int64
     assert found.tolist() == [0, 60]

@@ -10,10 +10,10 @@ import pytest
 from scheduler.errors import PluginError
 from scheduler.framework.filtering import (
     PreFilterResult,
-    ask_filters,
-    ask_pre_filters,
     diagnose,
     filter_nodes,
+    run_filters,
+    run_pre_filters,
 )
 from scheduler.framework.observer import SILENT
 from scheduler.framework.profile import Profile
@@ -84,13 +84,24 @@ def by_name(name, *rejected, reason="no", resolvable=True):
 
 def ask(*plugins, nodes=None, skipped=frozenset()):
     nodes = nodes or table()
-    return ask_filters(plugins, skipped, POD, nodes, SILENT)
+    found = run_filters(plugins, skipped, POD, nodes, {}, SILENT)
+    found.raise_failure()
+    return found
 
 
 def explain(found, nodes=None):
     """Return (plugin, reason, resolvable) of every row."""
     diagnosis = diagnose(nodes or table(), PreFilterResult(), found)
-    return [list(diagnosis.reasons_of(row)) for row in range(len(diagnosis.names))]
+    return [reasons_of(diagnosis, row) for row in range(len(diagnosis.names))]
+
+
+def reasons_of(diagnosis, row):
+    """Return (plugin, reason, resolvable) of one row."""
+    return [
+        (verdict.plugin, verdict.reason, bool(verdict.resolvable[row]))
+        for verdict in diagnosis.verdicts
+        if verdict.nodes[row]
+    ]
 
 
 # Filters.
@@ -199,7 +210,7 @@ def test_a_plugin_that_keeps_a_table_is_told_so():
 
 def pre(*answers):
     plugins = [Says(name, first=answer) for name, answer in zip("ABCDE", answers, strict=False)]
-    return ask_pre_filters(plugins, POD, table(), SILENT), plugins
+    return run_pre_filters(plugins, POD, table(), SILENT), plugins
 
 
 def test_nothing_to_say_and_skip():
@@ -367,7 +378,7 @@ def test_a_node_must_take_the_pod_with_and_without_those_nominated_there(
     found, diagnosis = judge(crowd, nodes=nodes, nominated={0: [nominee]})
 
     assert found.feasible.tolist() == [feasible]
-    assert [each[1] for each in diagnosis.reasons_of(0)] == ([reason] if reason else [])
+    assert [each[1] for each in reasons_of(diagnosis, 0)] == ([reason] if reason else [])
     assert crowd.passes == passes
 
 

@@ -1,7 +1,7 @@
 import asyncio
 import json
 import random
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
@@ -15,8 +15,9 @@ from scheduler.errors import (
     Unreachable,
 )
 from scheduler.kube.binding import (
+    BIND_RETRIES,
+    SETTLE_SECONDS,
     BindObserver,
-    BindPacing,
     Bound,
     Refused,
     Taken,
@@ -121,12 +122,16 @@ class Counts(BindObserver):
         self.waits.append(seconds)
 
 
-async def outcome_of(api, *, counts=None, **pacing):
+def settings_for(api, seed=1):
+    return replace(BIND_RETRIES, sleep=api.sleep, rng=random.Random(seed))
+
+
+async def outcome_of(api, *, counts=None):
     return await bind(
         api,
         POD,
         "n1",
-        pacing=BindPacing(sleep=api.sleep, rng=random.Random(7), **pacing),
+        settings=settings_for(api, seed=7),
         observer=counts or Counts(),
     )
 
@@ -227,9 +232,9 @@ async def test_reading_back_goes_on_until_told():
 
 
 async def test_reading_back_pauses_longer_and_longer_up_to_a_limit():
-    pacing = BindPacing(rng=random.Random(1))
+    rng = random.Random(1)
 
-    pauses = [pacing.backoff_seconds(attempt) for attempt in range(2000)]
+    pauses = [BIND_RETRIES.backoff.seconds(failures, rng) for failures in range(2000)]
 
     assert all(0.05 <= pause <= 0.1 for pause in pauses[:1])
     assert all(5 <= pause <= 10 for pause in pauses[7:])
@@ -287,7 +292,7 @@ async def test_a_refusal_after_a_lost_answer_waits_for_what_was_lost():
 
 async def test_a_binding_can_be_cancelled_while_nobody_answers():
     api = BindingApi(posts=[Lost(executed=False)], gets=[Unreachable("down")] * 10_000)
-    task = asyncio.create_task(bind(api, POD, "n1", pacing=BindPacing()))
+    task = asyncio.create_task(bind(api, POD, "n1"))
     await asyncio.sleep(0.01)
 
     task.cancel()
@@ -315,9 +320,7 @@ async def test_under_random_faults_the_outcome_is_what_the_server_holds(seed):
 
 async def test_does_not_post_again_to_a_node_that_has_filled_after_a_429():
     api = BindingApi(posts=[Throttled("slow down", retry_after_seconds=1.0)])
-    pacing = BindPacing(sleep=api.sleep, rng=random.Random(1))
-
-    outcome = await bind(api, POD, "n1", pacing=pacing, objection=lambda: "it is full")
+    outcome = await bind(api, POD, "n1", settings=settings_for(api), objection=lambda: "it is full")
 
     assert outcome == Refused("it is full")
     assert (api.posted, api.node) == (1, "")
@@ -325,10 +328,8 @@ async def test_does_not_post_again_to_a_node_that_has_filled_after_a_429():
 
 async def test_an_objection_after_a_lost_answer_waits_until_the_first_post_is_dead():
     api = BindingApi(posts=[Lost(executed=False)])
-    pacing = BindPacing(sleep=api.sleep, rng=random.Random(1))
-
-    outcome = await bind(api, POD, "n1", pacing=pacing, objection=lambda: "it is full")
+    outcome = await bind(api, POD, "n1", settings=settings_for(api), objection=lambda: "it is full")
 
     assert outcome == Refused("it is full")
     assert api.posted == 1
-    assert api.clock >= pacing.settle_seconds
+    assert api.clock >= SETTLE_SECONDS

@@ -16,8 +16,8 @@ from scheduler.cycle.scheduling import Attempt, schedule
 from scheduler.errors import ConfigurationError
 from scheduler.framework.decision import KEEP, Bind, Park, Preempt, Retry
 from scheduler.framework.extender_protocol import (
-    Questions,
-    bind_question,
+    ExtenderRequests,
+    bind_request,
     in_turn,
     is_interested,
     read_bind,
@@ -86,8 +86,8 @@ async def decide(extenders, pod=None, cache=None):
             except StopIteration as end:
                 return end.value
             answers = None
-            if isinstance(step, Questions):
-                answers = tuple([await client.ask(ask) for ask in step.asks])
+            if isinstance(step, ExtenderRequests):
+                answers = tuple([await client.ask(ask) for ask in step.requests])
 
 
 def filtering(service, **more) -> Extender:
@@ -299,7 +299,7 @@ def test_an_extender_with_managed_resources_hears_of_pods_that_name_one():
 async def test_an_extender_may_bind(service):
     service.answers["bind"] = {"Error": ""}
     extender = Extender(url_prefix=service.url, bind_verb="bind")
-    ask = bind_question(extender, make_pod("p", uid="7"), "a")
+    ask = bind_request(extender, make_pod("p", uid="7"), "a")
 
     async with ExtenderClient([extender]) as client:
         assert read_bind(ask, await client.ask(ask)) == ""
@@ -474,7 +474,7 @@ async def test_nobody_is_asked_by_who_leads_no_more(service):
     extender = Extender(url_prefix=url, bind_verb="bind", enable_https=True)
     async with ExtenderClient([extender]) as client:
         ask = client.asked_only_while(lambda: leads)
-        question = bind_question(extender, make_pod("a"), "n")
+        question = bind_request(extender, make_pod("a"), "n")
         assert "leads no more" in read_bind(question, await ask(question))
         assert not leads
         leads, serving.sni_callback = True, None

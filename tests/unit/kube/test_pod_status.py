@@ -1,5 +1,6 @@
 import json
 import random
+from dataclasses import replace
 
 import pytest
 from msgspec import UNSET
@@ -7,9 +8,9 @@ from msgspec import UNSET
 from scheduler.errors import Conflict, Forbidden, NotFound, Rejected, Throttled, Unreachable
 from scheduler.framework.decision import CLEAR, KEEP, SetTo
 from scheduler.kube.pod_status import (
+    PATCH_RETRIES,
     Obsolete,
     Patched,
-    PatchPacing,
     Unwritten,
     condition_patch,
     nomination_change,
@@ -160,8 +161,8 @@ class Sleeps(list):
 
 async def outcome_of(api):
     sleeps = Sleeps()
-    pacing = PatchPacing(sleep=sleeps, rng=random.Random(1))
-    return await patch_status(api, make_pod(), b"{}", pacing=pacing), sleeps
+    settings = replace(PATCH_RETRIES, sleep=sleeps, rng=random.Random(1))
+    return await patch_status(api, make_pod(), b"{}", settings=settings), sleeps
 
 
 async def test_transient_failures_are_repeated_with_growing_pauses():

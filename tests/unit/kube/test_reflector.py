@@ -85,7 +85,7 @@ class Recorder:
     def watch_started(self, resource):
         self.notes.append("started")
 
-    def watch_restarted(self, resource, why):
+    def watch_restarted(self, resource, problem):
         self.notes.append("restarted")
 
     def watch_denied(self, resource, why):

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from scheduler.config.document import Extender
-from scheduler.framework.extender_protocol import Answered
+from scheduler.framework.extender_protocol import ResponseBody
 from scheduler.framework.rejection import Allow, Gate, Reject, Rejection, Wait
 from scheduler.kube.extenders import Extenders
 from scheduler.loop.core import LoopConfiguration
-from scheduler.queue.scheduling_queue import QueueSettings
+from scheduler.queue.queue_settings import QueueSettings
 from scheduler.testing import make_node, make_pod
 from scheduler.testing.clock import in_virtual_time
 from scheduler.testing.documents import pod_path
@@ -92,7 +92,7 @@ async def say(cluster, doorman, answer, seconds=0.5):
 @in_virtual_time
 async def test_who_was_refused_is_tried_by_the_new_plugins(pod):
     async with tried_by(Nobody(), pod) as cluster:
-        assert cluster.place_of(pod) == "unschedulable"
+        assert cluster.state_of(pod) == "unschedulable"
 
         await apply(cluster, profile())
         await cluster.settle(3)
@@ -104,7 +104,7 @@ async def test_who_was_refused_is_tried_by_the_new_plugins(pod):
 async def test_a_new_gate_closes_for_whoever_waits(pod):
     async with tried_by(Nobody(), pod) as cluster:
         await apply(cluster, profile(Closed()))
-        assert cluster.place_of(pod) == "gated"
+        assert cluster.state_of(pod) == "gated"
 
         await apply(cluster, profile(generation=2))
         await cluster.settle(3)
@@ -117,13 +117,13 @@ async def test_pods_without_a_profile_wait_outside_until_there_is_one(pod):
     async with Harness(profiles=[bare_profile(Nobody())]) as cluster:
         cluster.create(make_node("a"), pod, other)
         await cluster.settle()
-        assert cluster.place_of(other) == ""
+        assert cluster.state_of(other) == ""
 
         applied = await apply(cluster, profile(name="other"))
 
         assert (applied.taken, applied.left) == (1, 1)
         assert cluster.node_of(other) == "a"
-        assert cluster.place_of(pod) == ""
+        assert cluster.state_of(pod) == ""
 
         late = make_pod("late", requests="1 cpu")
         cluster.create(late)
@@ -151,7 +151,7 @@ async def test_who_is_held_is_let_go_by_the_plugin_that_held_it(pod):
     async with tried_by(doorman, pod) as cluster:
         await apply(cluster, profile())
         assert cluster.node_of(pod) == ""
-        assert cluster.place_of(pod) == "in flight"
+        assert cluster.state_of(pod) == "in flight"
 
         await say(cluster, doorman, Allow())
         assert cluster.node_of(pod) == "a"
@@ -165,7 +165,7 @@ async def test_who_was_sent_by_an_extender_is_bound_by_that_one(pod):
     def binding(url):
         async def ask(question):
             asked.append((url, question.verb))
-            return Answered(b"{}")
+            return ResponseBody(b"{}")
 
         return Extenders((Extender(url_prefix=url, bind_verb="bind"),), ask)
 
@@ -208,9 +208,9 @@ async def test_who_is_held_without_a_profile_and_then_turned_away_waits_outside(
         await apply(cluster, profile(name="other"))
 
         await say(cluster, doorman, Reject("not today"), seconds=20)
-        assert cluster.place_of(pod) == ""
+        assert cluster.state_of(pod) == ""
         assert not cluster.core.cache.is_assumed(pod.uid)
-        assert len(cluster.core.queue.nominator) == 0
+        assert not cluster.core.queue.nominated_pods()
 
         applied = await apply(cluster, profile(generation=2))
         assert applied.taken == 1
@@ -237,7 +237,7 @@ async def test_a_stopped_profile_gets_another_chance(pod):
         cluster.core.care.stopped["py-scheduler"] = "because"
         cluster.create(make_node("a"), pod)
         await cluster.settle()
-        assert cluster.place_of(pod) == "unschedulable"
+        assert cluster.state_of(pod) == "unschedulable"
 
         await apply(cluster, profile())
         await cluster.settle(3)
@@ -252,7 +252,7 @@ async def test_backoffs_count_for_failures_from_now_on():
         settings = QueueSettings(40, 80)
         await apply(cluster, profile(), queue=settings)
 
-        backoff = cluster.core.queue._places.backoff
+        backoff = cluster.core.queue._states.backoff
         assert [backoff.wait_seconds(failures) for failures in (1, 2, 3)] == [40, 80, 80]
 
 

@@ -38,13 +38,13 @@ class Raises:
 async def test_nothing_is_decided_before_everything_was_told():
     async with Harness(listed=False) as cluster:
         cluster.create(make_node("a"), pod := make_pod())
-        cluster.api.tell_all(Resource.POD)
-        cluster.api.tell_all(Resource.FAILED_POD)
+        cluster.api.relist(Resource.POD)
+        cluster.api.relist(Resource.FAILED_POD)
         await cluster.settle(5)
         assert not cluster.core.loop.synced
         assert cluster.node_of(pod) == ""
 
-        cluster.api.tell_all(Resource.NODE)
+        cluster.api.relist(Resource.NODE)
         await cluster.settle()
 
         assert cluster.core.loop.synced
@@ -83,7 +83,7 @@ async def test_gates_keep_a_pod_out_until_they_are_gone():
     async with Harness() as cluster:
         cluster.create(make_node("a"), pod := make_pod(gates=["wait"]))
         await cluster.settle()
-        assert (cluster.place_of(pod), cluster.events_of(pod)) == ("gated", [])
+        assert (cluster.state_of(pod), cluster.events_of(pod)) == ("gated", [])
 
         cluster.api.change(pod_path(pod), lambda d: d["spec"].pop("schedulingGates"))
         await cluster.settle()
@@ -117,7 +117,7 @@ async def test_a_pod_that_cannot_be_read_says_so_and_is_taken_up_once_repaired()
         status, reason, message = cluster.condition(good)
         assert (status, reason) == ("False", "SchedulerError")
         assert "spec.containers[0].resources.requests[cpu]" in message
-        assert cluster.place_of(good) == ""
+        assert cluster.state_of(good) == ""
 
         cluster.api.replace(good)
         await cluster.settle()
@@ -147,7 +147,7 @@ async def test_room_that_is_made_wakes_who_waits_for_it():
         cluster.create(big := make_pod("big", requests="1 cpu", node="a"))
         cluster.create(pod := make_pod(requests="1 cpu"))
         await cluster.settle()
-        assert cluster.place_of(pod) == "unschedulable"
+        assert cluster.state_of(pod) == "unschedulable"
 
         cluster.api.remove(pod_path(big))
         await cluster.settle()
@@ -168,7 +168,7 @@ async def test_a_nomination_holds_room_until_it_is_given_up():
         nominee = make_pod("nominee", requests="1 cpu", priority=5, nominated="a", host_ports=[80])
         cluster.create(nominee)
         await cluster.settle()
-        assert cluster.place_of(nominee) == "unschedulable"
+        assert cluster.state_of(nominee) == "unschedulable"
         cluster.api.change(pod_path(nominee), lambda d: d["status"].update(nominatedNodeName="a"))
         await cluster.settle()
         cluster.create(pod := make_pod(requests="1 cpu"))
@@ -209,7 +209,7 @@ async def test_a_nominee_that_others_place_elsewhere_gives_its_room_up():
         cluster.api.change(pod_path(nominee), lambda d: d["status"].update(nominatedNodeName="a"))
         cluster.create(pod := make_pod(requests="1 cpu"))
         await cluster.settle()
-        assert cluster.place_of(pod) == "unschedulable"
+        assert cluster.state_of(pod) == "unschedulable"
 
         cluster.api.change(pod_path(nominee), lambda d: d["spec"].update(nodeName="b"))
         await cluster.settle(3)
@@ -240,7 +240,7 @@ async def test_a_binding_whose_fact_was_missed_and_whose_pod_is_gone_is_forgotte
         await cluster.settle()
         assert cluster.core.cache.is_assumed(pod.uid)
         cluster.api.remove(pod_path(pod))
-        cluster.api.tell_all(Resource.POD)
+        cluster.api.relist(Resource.POD)
         await cluster.settle()
 
         assert cluster.core.cache.sizes()["pods"] == 0
@@ -274,12 +274,12 @@ async def test_a_cluster_without_nodes_is_tried_again_and_again():
             "Unschedulable",
             "no nodes available to schedule pods",
         )
-        assert cluster.place_of(pod) == "backoff"
+        assert cluster.state_of(pod) == "backoff"
 
         await cluster.settle(60)
 
         assert cluster.attempts("unschedulable") == 8
-        assert len(cluster.api.asked("PATCH", "/status")) == 1
+        assert len(cluster.api.requests_to("PATCH", "/status")) == 1
 
 
 @in_virtual_time
@@ -324,7 +324,7 @@ async def test_what_becomes_of_a_pod_depends_on_what_became_of_it(happens, reque
         cluster.create(make_node("b"))
         await cluster.settle()
 
-        assert (cluster.place_of(pod) != "") is requeued
+        assert (cluster.state_of(pod) != "") is requeued
         assert bool(cluster.events_of(pod)) is told
         assert cluster.core.queue.in_flight_counts()["PodPopped"] == 0
         assert cluster.core.cache.is_assumed(pod.uid) is False
@@ -356,4 +356,4 @@ async def test_the_room_that_a_failed_binding_leaves_wakes_others(rejects, order
         await cluster.settle(0.01)
 
         assert diary[:2] == order
-        assert cluster.place_of(pod) == ("unschedulable" if rejects else "backoff")
+        assert cluster.state_of(pod) == ("unschedulable" if rejects else "backoff")

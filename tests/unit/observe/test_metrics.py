@@ -1,8 +1,9 @@
-"""Metrics: upstream's names, types, labels and buckets, and what each method records."""
+"""Metrics: upstream's names, types, labels and buckets, and what a scrape shows of them."""
 
 import math
 import re
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING
 
 import pytest
@@ -99,7 +100,7 @@ def test_upstreams_families_are_upstreams(name):
         assert math.isclose(family.buckets[-1], last)
 
 
-def test_what_is_not_upstreams_has_a_prefix_of_its_own():
+def test_families_that_upstream_lacks_have_our_prefix():
     ours = {family.name for family in families.FAMILIES} - UPSTREAM.keys() - {"go_goroutines"}
 
     assert len(families.FAMILIES) == len({family.name for family in families.FAMILIES})
@@ -116,142 +117,80 @@ def test_a_scrape_shows_every_family_and_the_process():
     assert "_created" not in text
 
 
-def test_every_family_is_written_somewhere():
+def test_every_family_is_counted_somewhere():
     package = Path(families.__file__).parents[1]
-    metrics = package / "observe" / "metrics.py"
-    elsewhere = "".join(p.read_text() for p in package.rglob("*.py") if p != metrics)
-    methods = re.split(r"\n    def ", metrics.read_text())
-    written = set(re.findall(r"read\(\s*families\.(\w+)", elsewhere + metrics.read_text()))
-    for attribute, family in re.findall(r"self\.(_\w+) = .*families\.(\w+)\)", metrics.read_text()):
-        writers = [
-            method.partition("(")[0]
-            for method in methods
-            if f"self.{attribute}" in method and not method.startswith("_make_families")
-        ]
-        if any(f".{writer}(" in elsewhere for writer in writers):
-            written.add(family)
+    code = "".join(p.read_text() for p in package.rglob("*.py"))
     named = {name for name, value in vars(families).items() if isinstance(value, families.Family)}
 
-    assert named - written == set()
+    assert named - set(re.findall(r"families\.(\w+)", code)) == set()
 
 
 def test_instances_share_nothing():
     one, other = Metrics(), Metrics()
 
-    one.preemption_tried()
+    one.count(families.PREEMPTION_ATTEMPTS)
 
     assert shown(one, "scheduler_preemption_attempts") == {"scheduler_preemption_attempts_total": 1}
     assert not shown(other, "scheduler_preemption_attempts")
 
 
-@pytest.mark.parametrize(
-    ("record", "expected"),
-    [
-        (
-            lambda m: m.attempt_ended("scheduled", "p", 0.5),
-            {
-                'scheduler_schedule_attempts_total{profile="p",result="scheduled"}': 1,
-                "scheduler_scheduling_attempt_duration_seconds_sum"
-                '{profile="p",result="scheduled"}': 0.5,
-            },
-        ),
-        (
-            lambda m: m.decision_ended(0.25),
-            {"scheduler_scheduling_algorithm_duration_seconds_sum": 0.25},
-        ),
-        (
-            lambda m: m.pod_bound(3, 7.0, after_flush=True),
-            {
-                'scheduler_pod_scheduling_sli_duration_seconds_sum{attempts="3"}': 7,
-                "scheduler_pod_scheduling_attempts_sum": 3,
-                "scheduler_pod_scheduled_after_flush_total": 1,
-            },
-        ),
-        (
-            lambda m: m.pod_bound(15, 7.0),
-            {'scheduler_pod_scheduling_sli_duration_seconds_sum{attempts="15+"}': 7},
-        ),
-        (
-            lambda m: m.pod_queued("active", "UnscheduledPodAdd"),
-            {'scheduler_queue_incoming_pods_total{event="UnscheduledPodAdd",queue="active"}': 1},
-        ),
-        (
-            lambda m: m.event_handled("NodeAdd", 0.5),
-            {'scheduler_event_handling_duration_seconds_sum{event="NodeAdd"}': 0.5},
-        ),
-        (
-            lambda m: m.hint_given("P", "NodeAdd", "Queue", 0.5),
-            {
-                "scheduler_queueing_hint_execution_duration_seconds_sum"
-                '{event="NodeAdd",hint="Queue",plugin="P"}': 0.5
-            },
-        ),
-        (
-            lambda m: m.permit_waited("Success", 2.0),
-            {'scheduler_permit_wait_duration_seconds_sum{result="Success"}': 2},
-        ),
-        (lambda m: m.victims_chosen(4), {"scheduler_preemption_victims_sum": 4}),
-        (
-            lambda m: m.preemption_ended("success", 2.0),
-            {
-                'scheduler_preemption_goroutines_execution_total{result="success"}': 1,
-                'scheduler_preemption_goroutines_duration_seconds_sum{result="success"}': 2,
-            },
-        ),
-        (
-            lambda m: m.plugin_asked("P", "Filter", "p", times=5000),
-            {
-                "scheduler_plugin_evaluation_total"
-                '{extension_point="Filter",plugin="P",profile="p"}': 5000
-            },
-        ),
-        (
-            lambda m: m.plugin_failed("P", "Filter"),
-            {'py_scheduler_plugin_failures_total{extension_point="Filter",plugin="P"}': 1},
-        ),
-        (
-            lambda m: m.request_ended("POST", "h", "201", 0.5),
-            {
-                'rest_client_requests_total{code="201",host="h",method="POST"}': 1,
-                'rest_client_request_duration_seconds_sum{host="h",verb="POST"}': 0.5,
-            },
-        ),
-        (lambda m: m.bind_conflicted(), {"py_scheduler_bind_conflicts_total": 1}),
-        (
-            lambda m: m.answer_lost("binding"),
-            {'py_scheduler_lost_answers_total{request="binding"}': 1},
-        ),
-        (
-            lambda m: m.kubelet_rejected("OutOfcpu"),
-            {'py_scheduler_kubelet_rejections_total{reason="OutOfcpu"}': 1},
-        ),
-        (lambda m: m.preemption_undone(), {"py_scheduler_preemptions_undone_total": 1}),
-        (
-            lambda m: m.watch_restarted("pods", "Gone"),
-            {'py_scheduler_watch_restarts_total{reason="Gone",resource="pods"}': 1},
-        ),
-        (lambda m: m.loop_stalled(0.1), {"py_scheduler_loop_stall_seconds_sum": 0.1}),
-        (
-            lambda m: m.cache_drifted("Pod", "missing", 2),
-            {'py_scheduler_cache_drift_total{kind="missing",resource="Pod"}': 2},
-        ),
-        (
-            lambda m: m.cache_compared("equal"),
-            {'py_scheduler_cache_comparisons_total{result="equal"}': 1},
-        ),
-        (
-            lambda m: m.event_dropped("full"),
-            {'py_scheduler_events_dropped_total{reason="full"}': 1},
-        ),
-    ],
-)
-def test_what_happens_is_recorded(record, expected):
+def test_a_scrape_shows_what_was_counted_and_observed():
     metrics = Metrics()
-
-    record(metrics)
+    metrics.count(families.INCOMING_PODS, "active", "UnscheduledPodAdd")
+    metrics.count(families.CACHE_DRIFT, "Pod", "missing", amount=2)
+    metrics.observe(families.REQUEST_DURATION, 0.5, "POST", "host")
+    metrics.counts(families.PLUGIN_EVALUATIONS)["P", "Filter", "p"] += 5000
 
     found = exposition(metrics)
+
+    duration = "rest_client_request_duration_seconds"
+    labels = 'host="host",verb="POST"'
+    expected = {
+        'scheduler_queue_incoming_pods_total{event="UnscheduledPodAdd",queue="active"}': 1,
+        'py_scheduler_cache_drift_total{kind="missing",resource="Pod"}': 2,
+        f'{duration}_bucket{{host="host",le="0.25",verb="POST"}}': 0,
+        f'{duration}_bucket{{host="host",le="0.5",verb="POST"}}': 1,
+        f'{duration}_bucket{{host="host",le="+Inf",verb="POST"}}': 1,
+        f"{duration}_sum{{{labels}}}": 0.5,
+        f"{duration}_count{{{labels}}}": 1,
+        'scheduler_plugin_evaluation_total{extension_point="Filter",plugin="P",profile="p"}': 5000,
+    }
     assert {name: found.get(name) for name in expected} == expected
+
+
+@pytest.mark.parametrize(
+    "misuse",
+    [
+        lambda m: m.count(families.INCOMING_PODS, "active"),
+        lambda m: m.observe(families.LOOP_STALL, 1.0, "label too many"),
+        lambda m: m.count(families.BIND_CONFLICTS, amount=-1),
+        lambda m: m.counts(families.REQUESTS),
+        lambda m: m.read(families.BIND_CONFLICTS, dict),
+    ],
+)
+def test_misuse_is_asserted(misuse):
+    with pytest.raises(AssertionError):
+        misuse(Metrics())
+
+
+def test_requests_of_several_threads_are_all_counted():
+    """The lease is renewed by a thread of its own."""
+    metrics, each = Metrics(), 2000
+
+    def count():
+        for _ in range(each):
+            metrics.count(families.REQUESTS, "200", "GET", "host")
+            metrics.observe(families.REQUEST_DURATION, 0.1, "GET", "host")
+
+    threads = [Thread(target=count) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    found = exposition(metrics)
+    assert found['rest_client_requests_total{code="200",host="host",method="GET"}'] == 4 * each
+    assert found['rest_client_request_duration_seconds_count{host="host",verb="GET"}'] == 4 * each
 
 
 @given(st.lists(st.sampled_from([0, 0.001, 0.0011, 0.5, 16.384, 20]) | st.floats(0, 100)))
@@ -262,7 +201,7 @@ def test_amounts_fall_into_the_buckets_of_a_plain_histogram(amounts):
     reference = Histogram(family.name, family.help, buckets=family.buckets, registry=plain)
 
     for amount in amounts:
-        metrics.decision_ended(amount)
+        metrics.observe(family, amount)
         reference.observe(amount)
 
     shown = generate_latest(metrics.registry).decode().splitlines()
@@ -273,7 +212,7 @@ def test_amounts_fall_into_the_buckets_of_a_plain_histogram(amounts):
     assert math.isclose(total, sum(amounts))
 
 
-def test_gauges_are_read_when_somebody_looks():
+def test_gauges_are_read_at_each_scrape():
     metrics, sizes = Metrics(), {"active": 1, "gated": 0}
     metrics.read(families.PENDING_PODS, lambda: sizes)
     metrics.read(families.UNSCHEDULABLE_PODS, lambda: {("NodePorts", "p"): 2})
@@ -286,17 +225,9 @@ def test_gauges_are_read_when_somebody_looks():
     assert found['scheduler_unschedulable_pods{plugin="NodePorts",profile="p"}'] == 2
 
 
-def test_children_are_looked_up_once():
-    metrics = Metrics()
-    for _ in range(3):
-        metrics.plugin_failed("P", "Filter")
-
-    assert list(metrics._failures) == [("P", "Filter")]
-
-
 @pytest.mark.parametrize("family", [each for each in families.FAMILIES if each.known])
-def test_what_can_be_counted_is_there_before_it_happens(family):
-    """Prometheus sees no increase in a series that is born with its first event."""
+def test_known_series_exist_before_their_first_event(family):
+    """Prometheus sees no increase in a series that begins with its first event."""
     names = [
         "".join(
             f'{label}="{value}",'
@@ -331,8 +262,8 @@ def test_an_observer_times_extension_points_always_and_plugins_when_drawn():
 
 
 @pytest.mark.parametrize(("said", "status"), [("", "Success"), ("Unschedulable",) * 2])
-def test_a_run_ends_as_it_says_even_if_nobody_hears_it_to_the_end(said, status):
-    """A search for room is left as soon as somebody has found some."""
+def test_a_search_that_is_left_early_has_the_status_that_it_set(said, status):
+    """A PostFilter search ends as soon as one plugin has found a node."""
     metrics = Metrics()
     observer = CycleObserver(metrics, "p", draw=lambda: 1)
 

@@ -1,57 +1,47 @@
-"""Every pod has a story, within bounds."""
+"""The history of each pod, within bounds."""
 
-from scheduler.observe.pod_history import Line, PodHistory, render
+from scheduler.observe.pod_history import Entry, PodHistory, render
 
 
-def test_a_story_is_told_in_order():
-    stories = PodHistory()
+def test_a_history_is_in_order():
+    history = PodHistory()
 
-    stories.tell("u", 1.0, 0, "added")
-    stories.tell("u", 1.5, 1, "parked")
+    history.add("u", 1.0, 0, "added")
+    history.add("u", 1.5, 1, "parked")
 
-    assert stories.of("u") == (Line(1.0, 0, "added"), Line(1.5, 1, "parked"))
-    assert render(stories.of("u")) == (
+    assert history.of("u") == (Entry(1.0, 0, "added"), Entry(1.5, 1, "parked"))
+    assert render(history.of("u")) == (
         "   +0.000s  attempt 0  added\n   +0.500s  attempt 1  parked"
     )
 
 
-def test_nothing_is_said_of_a_pod_that_is_not_remembered():
+def test_an_unknown_pod_has_an_empty_history():
     assert PodHistory().of("u") == ()
     assert render(()) == "nothing is remembered"
 
 
-def test_old_lines_go_first():
-    stories = PodHistory(lines_maximum=2)
+def test_the_oldest_entries_are_dropped_first():
+    history = PodHistory(entries_maximum=2)
     for time in range(4):
-        stories.tell("u", time, 0, str(time))
+        history.add("u", time, 0, str(time))
 
-    assert [line.text for line in stories.of("u")] == ["2", "3"]
+    assert [entry.text for entry in history.of("u")] == ["2", "3"]
 
 
-def test_the_pod_not_spoken_of_for_longest_is_forgotten():
-    stories = PodHistory(pods_maximum=2)
+def test_the_pod_that_changed_longest_ago_is_dropped_first():
+    history = PodHistory(pods_maximum=2)
     for uid in ("a", "b", "a", "c"):
-        stories.tell(uid, 0, 0, "x")
+        history.add(uid, 0, 0, "x")
 
-    assert len(stories) == 2
-    assert stories.of("b") == ()
-    assert len(stories.of("a")) == 2
-
-
-def test_a_story_can_be_forgotten():
-    stories = PodHistory()
-    stories.tell("u", 0, 0, "x")
-
-    stories.forget("u")
-    stories.forget("u")
-
-    assert stories.of("u") == ()
+    assert len(history) == 2
+    assert history.of("b") == ()
+    assert len(history.of("a")) == 2
 
 
-def test_what_is_said_again_is_kept_once():
-    """Thousands of pods are told for hours that they fit nowhere, in a few hundred letters."""
-    stories, nodes = PodHistory(), 5000
+def test_a_text_that_repeats_is_kept_once():
+    """Thousands of pods wait for hours, each with the same few hundred letters at every attempt."""
+    history, nodes = PodHistory(), 5000
     for time in range(3):
-        stories.tell("u", time, time, f"0/{nodes} nodes are available")
+        history.add("u", time, time, f"0/{nodes} nodes are available")
 
-    assert len({id(line.text) for line in stories.of("u")}) == 1
+    assert len({id(entry.text) for entry in history.of("u")}) == 1

@@ -40,7 +40,7 @@ def bind_elsewhere(api, path):
 
 def deleted(cluster):
     """Return the names of the pods whose deletion was asked for, in order."""
-    return [each.path.rpartition("/")[2] for each in cluster.api.asked("DELETE")]
+    return [each.path.rpartition("/")[2] for each in cluster.api.requests_to("DELETE")]
 
 
 def is_there(cluster, pod):

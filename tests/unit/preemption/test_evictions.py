@@ -60,8 +60,8 @@ async def test_a_victim_is_told_and_deleted_by_its_uid():
             "PreemptionByScheduler",
             "py-scheduler: preempting to accommodate a higher priority pod",
         )
-        (patch,) = cluster.api.asked("PATCH", "/pods/low/status")
-        (delete,) = cluster.api.asked("DELETE", "/pods/low$")
+        (patch,) = cluster.api.requests_to("PATCH", "/pods/low/status")
+        (delete,) = cluster.api.requests_to("DELETE", "/pods/low$")
         assert patch.content["metadata"] == {"uid": victim.uid}
         assert delete.content["preconditions"] == {"uid": victim.uid}
         assert "gracePeriodSeconds" not in delete.content
@@ -77,7 +77,7 @@ async def test_the_nomination_is_written_with_the_condition():
 
         assert cluster.document(pod)["status"]["nominatedNodeName"] == "a"
         assert cluster.condition(pod) == ("False", "Unschedulable", FULL)
-        (patch, *_) = cluster.api.asked("PATCH", "/pods/high/status")
+        (patch, *_) = cluster.api.requests_to("PATCH", "/pods/high/status")
         assert patch.content["status"]["nominatedNodeName"] == "a"
         assert patch.content["status"]["conditions"][0]["message"] == FULL
 
@@ -120,7 +120,7 @@ async def test_another_node_is_taken_if_one_becomes_free():
 
         assert cluster.node_of(pod) == "b"
         assert "nominatedNodeName" not in cluster.document(pod)["status"]
-        assert cluster.core.queue.nominator.node_of(pod.uid) == ""
+        assert cluster.core.queue.nominated_node(pod.uid) == ""
         assert cluster.core.evictions.state_of(pod.uid) is None
 
 

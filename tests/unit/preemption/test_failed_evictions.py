@@ -53,7 +53,7 @@ async def test_what_is_never_permitted_is_not_tried_all_the_time():
         cluster.create(high())
         await cluster.settle(60)
 
-        assert 3 < len(cluster.api.asked("DELETE")) <= 60
+        assert 3 < len(cluster.api.requests_to("DELETE")) <= 60
 
 
 @in_virtual_time

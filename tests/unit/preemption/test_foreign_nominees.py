@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler.queue.scheduling_queue import QueueSettings
+from scheduler.queue.queue_settings import QueueSettings
 from scheduler.testing import make_node, make_pod
 from scheduler.testing.clock import in_virtual_time
 from scheduler.testing.documents import pod_path
@@ -100,4 +100,4 @@ async def test_their_nominations_are_not_ours_to_end():
         await cluster.settle()
 
         assert cluster.document(x)["status"]["nominatedNodeName"] == "a"
-        assert cluster.api.asked("PATCH", "/pods/x/") == []
+        assert cluster.api.requests_to("PATCH", "/pods/x/") == []

@@ -80,7 +80,7 @@ async def test_without_another_node_it_waits_for_a_minute_and_is_woken():
 
         assert cluster.node_of(second) == ""
         assert cluster.condition(second)[2].startswith(f"0/1 nodes are available: 1 {REFUSED}.")
-        assert cluster.place_of(second) == "unschedulable"
+        assert cluster.state_of(second) == "unschedulable"
 
         await cluster.settle(2)
 
@@ -171,7 +171,7 @@ async def test_a_restart_does_not_forget(minutes, expected):
         refuse(cluster, replica("web-1"), startTime=stamp)
         cluster.create(second := replica("web-2"))
         for resource in (Resource.FAILED_POD, Resource.NODE, Resource.POD):
-            cluster.api.tell_all(resource)
+            cluster.api.relist(resource)
         await cluster.settle(3)
 
         assert cluster.node_of(second) == expected

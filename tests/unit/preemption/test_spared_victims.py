@@ -85,6 +85,6 @@ async def test_nothing_is_repeated_for_a_pod_that_has_found_a_node_meanwhile(met
         bind_elsewhere(cluster.api, pod_path(pod))
         await cluster.settle(5)
 
-        asked = cluster.api.asked(method, "/pods/low(/status)?$")
+        asked = cluster.api.requests_to(method, "/pods/low(/status)?$")
         assert len([each for each in asked if b'"status":"False"' not in each.body]) == 1
         assert is_there(cluster, victim)

@@ -82,7 +82,7 @@ async def test_another_node_is_tried_after_a_pause():
         first = cluster.document(pod)["status"]["nominatedNodeName"]
         swap(cluster, victims[first], theirs("low-again", 2, node=first))
         await cluster.settle(0.5)
-        assert cluster.place_of(pod) == "backoff"
+        assert cluster.state_of(pod) == "backoff"
 
         await cluster.settle(20)
 
@@ -133,7 +133,7 @@ async def test_who_always_comes_back_is_evicted_ever_more_rarely():
         evicted = []
         for _ in range(20):
             await cluster.settle(60)
-            evicted.append(len(cluster.api.asked("DELETE")))
+            evicted.append(len(cluster.api.requests_to("DELETE")))
 
         # At 0, 1, 3, 8, 13 and 18 minutes.
         assert evicted == [1, *[2] * 2, *[3] * 5, *[4] * 5, *[5] * 5, *[6] * 2]

@@ -7,8 +7,8 @@ import pytest
 from scheduler.model.fact import Added, Deleted, Resource
 from scheduler.model.pod import DISRUPTION_TARGET, PREEMPTION_BY_SCHEDULER
 from scheduler.preemption.evictions import WAITING, State
+from scheduler.queue.queue_settings import QueueSettings
 from scheduler.queue.queue_state import QueueState
-from scheduler.queue.scheduling_queue import QueueSettings
 from scheduler.testing import make_node
 from scheduler.testing.clock import in_virtual_time
 from scheduler.testing.documents import pod_path
@@ -64,7 +64,7 @@ async def test_the_pod_waits_outside_until_its_victims_are_told():
 
         assert deleted(cluster) == ["one", "two"]
         queued = cluster.core.queue.find(pod.uid)
-        assert cluster.place_of(pod) == "gated"
+        assert cluster.state_of(pod) == "gated"
         assert (queued.gated_by, queued.gate_reason) == ("DefaultPreemption", WAITING)
         assert cluster.core.evictions.state_of(pod.uid) is State.LAST
 
@@ -112,14 +112,14 @@ async def test_a_nomination_that_is_not_written_yet_is_known_to_the_next_attempt
         pods = [high("one"), high("other")]
         cluster.create(*pods)
         await cluster.settle(1)
-        nominated = cluster.core.queue.nominator.by_node()
+        nominated = cluster.core.queue.nominated_pods()
         cluster.create(low("more", 0))
         cluster.api.remove(pod_path(low("more", 0)))
         await cluster.settle(3)
 
         assert not cluster.document(pods[0])["status"].get("nominatedNodeName")
         assert cluster.attempts("unschedulable") > len(pods)
-        assert cluster.core.queue.nominator.by_node() == nominated
+        assert cluster.core.queue.nominated_pods() == nominated
         assert [each.name for each in nominated["a"]] == ["one"]
 
 
@@ -134,7 +134,7 @@ async def test_all_victims_but_one_are_told_at_once():
         cluster.create(pod := high(cpu=4))
         await cluster.settle(10)
 
-        asked = {each.path[-5:]: each.at - start for each in cluster.api.asked("DELETE")}
+        asked = {each.path[-5:]: each.at - start for each in cluster.api.requests_to("DELETE")}
         assert [asked[f"low-{i}"] for i in range(3)] == pytest.approx([0, 0, 0], abs=0.1)
         assert asked["low-3"] == pytest.approx(2, abs=0.1)
         assert cluster.node_of(pod) == "a"
@@ -171,7 +171,7 @@ async def test_victims_that_go_already_are_waited_for_and_not_told_again():
     async with Harness() as cluster:
         going = low("going", 2, grace=30)
         await full_node(cluster, going)
-        cluster.api.condemn(pod_path(going))
+        cluster.api.begin_deletion(pod_path(going))
         cluster.create(pod := high())
         await cluster.settle()
 
@@ -201,7 +201,7 @@ async def test_a_victim_that_is_told_again_after_its_end_closes_no_gate():
         await cluster.settle(0.1)
 
         assert cluster.core.evictions.state_of(pod.uid) is not State.LAST
-        cluster.api.tell_all(Resource.POD)
+        cluster.api.relist(Resource.POD)
         await cluster.settle(5)
         assert cluster.node_of(pod) == "a"
 
@@ -219,8 +219,8 @@ async def test_who_waits_at_the_gate_is_let_in_when_the_node_vanishes():
         await cluster.settle(0.1)
         cluster.api.remove(pod_path(spare))
         await cluster.settle(0.1)
-        assert cluster.core.queue.nominator.node_of(mid.uid) == ""
-        assert cluster.core.queue.place_of(mid.uid) is QueueState.GATED
+        assert cluster.core.queue.nominated_node(mid.uid) == ""
+        assert cluster.core.queue.state_of(mid.uid) is QueueState.GATED
 
         cluster.api.remove("/api/v1/nodes/a")
         await cluster.settle(0.1)
@@ -239,7 +239,7 @@ async def test_a_nomination_ends_with_its_node():
         cluster.api.remove("/api/v1/nodes/a")
         await cluster.settle(0.1)
 
-        assert cluster.core.queue.nominator.node_of(pod.uid) == ""
+        assert cluster.core.queue.nominated_node(pod.uid) == ""
         assert "nominatedNodeName" not in cluster.document(pod)["status"]
         assert cluster.core.evictions.state_of(pod.uid) is None
 

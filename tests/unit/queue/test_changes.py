@@ -58,7 +58,7 @@ def test_a_pending_pod_is_ready_at_once():
 
     queue.note(NODE_ADDED, 0.1)
 
-    assert queue.place_of(pod.uid) is QueueState.ACTIVE
+    assert queue.state_of(pod.uid) is QueueState.ACTIVE
 
 
 def test_a_pod_that_was_held_for_too_long_backs_off_whatever_happened():
@@ -90,4 +90,4 @@ def test_an_update_that_helps_still_waits_for_the_backoff():
 
     queue.update(old, make_pod("a", tolerations="key"), 0.5)
 
-    assert queue.place_of(old.uid) is QueueState.BACKOFF
+    assert queue.state_of(old.uid) is QueueState.BACKOFF

@@ -25,7 +25,7 @@ def test_a_pod_that_waited_too_long_is_marked_until_its_next_failure():
     queue = make_queue(FIT)
     park(queue, pod := make_pod("a"), "Fit", now=0.0)
     queue.flush(300.0)
-    assert queue.place_of(pod.uid) is QueueState.UNSCHEDULABLE
+    assert queue.state_of(pod.uid) is QueueState.UNSCHEDULABLE
 
     queue.flush(330.0)
     queued = queue.pop(330.0)
@@ -42,7 +42,7 @@ def test_a_pod_that_a_flush_finds_gated_is_not_marked():
 
     queue.flush(400.0)
 
-    assert queue.place_of(old.uid) is QueueState.GATED
+    assert queue.state_of(old.uid) is QueueState.GATED
     assert not queue.find(old.uid).flushed
 
 

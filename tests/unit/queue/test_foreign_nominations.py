@@ -15,14 +15,15 @@ class Queue:
         self.nominator = Nominator()
         self.others = ForeignNominations(self.nominator, seconds)
 
-    def told(self, now=0.0, **more):
+    def follow(self, now=0.0, **more):
         """Tell a version of the pod `a`; return whose room is given up."""
-        return self.others.told(theirs(**more), now)
+        return self.others.follow(theirs(**more), now)
 
     @property
     def node(self):
         self.nominator.check_invariants()
-        return self.nominator.node_of(theirs().uid)
+        self.others.check_invariants()
+        return self.nominator.node_of.get(theirs().uid, "")
 
 
 def theirs(name="a", **more):
@@ -31,47 +32,47 @@ def theirs(name="a", **more):
 
 def test_a_nominated_pod_counts_for_a_while():
     queue = Queue()
-    assert queue.told(10.0, nominated="n1") is None
+    assert queue.follow(10.0, nominated="n1") is None
     assert (queue.node, len(queue.others)) == ("n1", 1)
-    assert queue.others.next_change() == 610.0
+    assert queue.others.next_expiry() == 610.0
 
-    assert list(queue.others.pass_time(609.9)) == []
-    (given_up,) = queue.others.pass_time(610.0)
+    assert list(queue.others.expire(609.9)) == []
+    (given_up,) = queue.others.expire(610.0)
     assert given_up.name == "a"
     assert (queue.node, len(queue.others)) == ("", 0)
-    assert queue.others.next_change() is None
+    assert queue.others.next_expiry() is None
 
 
 def test_it_does_not_count_again_when_its_time_is_over():
     queue = Queue()
-    queue.told(0.0, nominated="n1")
-    list(queue.others.pass_time(600.0))
+    queue.follow(0.0, nominated="n1")
+    list(queue.others.expire(600.0))
 
-    assert queue.told(601.0, nominated="n1", labels="v=2") is None
+    assert queue.follow(601.0, nominated="n1", labels="v=2") is None
     assert queue.node == ""
-    queue.told(602.0, nominated="n2")
+    queue.follow(602.0, nominated="n2")
     assert queue.node == "n2"
 
 
 def test_an_update_is_the_same_nomination():
     queue = Queue()
-    queue.told(0.0, nominated="n1")
-    queue.told(500.0, nominated="n1", labels="v=2")
+    queue.follow(0.0, nominated="n1")
+    queue.follow(500.0, nominated="n1", labels="v=2")
 
-    assert queue.others.next_change() == 600.0
-    assert queue.nominator.for_node("n1")[0].labels == {"v": "2"}
+    assert queue.others.next_expiry() == 600.0
+    assert queue.nominator.pods_on["n1"][0].labels == {"v": "2"}
 
 
 def test_another_node_is_another_nomination():
     queue = Queue()
-    queue.told(0.0, nominated="n1")
-    queue.others.told(theirs("b", nominated="n1"), 1.0)
-    given_up = queue.told(2.0, nominated="n2")
+    queue.follow(0.0, nominated="n1")
+    queue.others.follow(theirs("b", nominated="n1"), 1.0)
+    given_up = queue.follow(2.0, nominated="n2")
 
     assert given_up.nominated_node == "n1"
     assert queue.node == "n2"
-    assert queue.others.next_change() == 601.0
-    assert [pod.name for pod in queue.others.pass_time(602.0)] == ["b", "a"]
+    assert queue.others.next_expiry() == 601.0
+    assert [pod.name for pod in queue.others.expire(602.0)] == ["b", "a"]
 
 
 @pytest.mark.parametrize(
@@ -79,31 +80,31 @@ def test_another_node_is_another_nomination():
 )
 def test_its_end_gives_the_room_up(end):
     queue = Queue()
-    queue.told(0.0, nominated="n1")
+    queue.follow(0.0, nominated="n1")
 
-    assert queue.told(1.0, **end).nominated_node == "n1"
+    assert queue.follow(1.0, **end).nominated_node == "n1"
     assert queue.node == ""
-    assert queue.told(2.0, **end) is None
+    assert queue.follow(2.0, **end) is None
 
 
 @pytest.mark.parametrize(("node", "given_up"), [("n1", False), ("n2", True), ("", True)])
 def test_where_it_is_bound_elsewhere_or_gone_the_room_is_given_up(node, given_up):
     queue = Queue()
-    queue.told(0.0, nominated="n1")
+    queue.follow(0.0, nominated="n1")
 
-    assert (queue.others.gone(theirs(node=node)) is not None) is given_up
+    assert (queue.others.forget(theirs(node=node)) is not None) is given_up
     assert queue.node == ""
 
 
 def test_zero_seconds_is_never():
     queue = Queue(0.0)
 
-    assert queue.told(0.0, nominated="n1") is None
+    assert queue.follow(0.0, nominated="n1") is None
     assert queue.node == ""
 
 
 def test_a_pod_of_unknown_size_keeps_no_room():
     queue = Queue()
-    queue.others.told(replace(theirs(nominated="n1"), malformed="unreadable"), 0.0)
+    queue.others.follow(replace(theirs(nominated="n1"), malformed="unreadable"), 0.0)
 
     assert queue.node == ""

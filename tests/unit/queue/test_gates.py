@@ -24,7 +24,7 @@ def test_a_gated_pod_hears_what_its_gate_hears():
     queue.note(Change(ASSIGNED_POD_DELETE, make_pod("other"), None), 0.2)
     queue.activate([pod.uid], 0.3)
 
-    assert queue.place_of(pod.uid) is QueueState.GATED
+    assert queue.state_of(pod.uid) is QueueState.GATED
     assert observer.hints == {("claims", "NodeAdd", "Queue"): 1}
     assert gate.asked == ["a", "a", "a"]
 
@@ -39,7 +39,7 @@ def test_a_gated_pod_does_not_hear_what_helps_against_its_other_rejectors():
 
     queue.note(NODE_ADDED, 5.0)
 
-    assert queue.place_of(old.uid) is QueueState.GATED
+    assert queue.state_of(old.uid) is QueueState.GATED
     assert len(gate.asked) == asked
     assert not observer.hints
 
@@ -64,7 +64,7 @@ def test_a_gate_that_raises_stays_closed():
     queue = make_queue(Broken())
     queue.add(pod := make_pod("a"), 0.0)
 
-    assert queue.place_of(pod.uid) is QueueState.GATED
+    assert queue.state_of(pod.uid) is QueueState.GATED
     assert queue.find(pod.uid).gate_reason == "plugin 'Broken' raised ZeroDivisionError('oops')"
 
 
@@ -83,7 +83,7 @@ def test_an_update_of_a_ready_pod_does_not_ask_its_gates():
     queue.add(old := make_pod("a"), 0.0)
     queue.update(old, make_pod("a", gates=["quota"]), 0.0)
 
-    assert queue.place_of(old.uid) is QueueState.ACTIVE
+    assert queue.state_of(old.uid) is QueueState.ACTIVE
     assert gate.asked == ["a"]
 
 
@@ -97,9 +97,9 @@ def test_parking_asks_gates_only_of_pods_that_become_ready():
     queued = queue.pop(0.0)
     queue.note(NODE_ADDED, 0.1)
     newer = make_pod("b", gates=["preempting"])
-    place = queue.park(queued, newer, rejected_by=BY_FIT, now=0.2)
+    state = queue.park(queued, newer, rejected_by=BY_FIT, now=0.2)
 
-    assert place is QueueState.GATED
+    assert state is QueueState.GATED
     assert queue.find(pod.uid).rejected_by == {"Fit", "preempting"}
 
 
@@ -112,5 +112,5 @@ def test_what_backs_off_has_passed_its_gates():
 
     queue.flush(2.0)
 
-    assert queue.place_of(old.uid) is QueueState.ACTIVE
+    assert queue.state_of(old.uid) is QueueState.ACTIVE
     assert len(gate.asked) == 2

@@ -16,21 +16,21 @@ def test_a_pod_is_nominated_when_it_becomes_ready_and_not_while_gated():
     queue.add(make_pod("a", nominated="n1"), 0.0)
     queue.add(gated := make_pod("b", nominated="n1", gates=["quota"]), 0.0)
 
-    assert [pod.name for pod in queue.nominator.for_node("n1")] == ["a"]
+    assert [pod.name for pod in queue.nominated_pods()["n1"]] == ["a"]
     queue.replace_rules({"py-scheduler": rules_for([])}, 1.0)
-    assert queue.nominator.node_of(gated.uid) == "n1"
+    assert queue.nominated_node(gated.uid) == "n1"
 
 
 def test_our_nomination_survives_an_update_that_makes_the_pod_ready():
     """Upstream nominates again from the status here, which does not name the node yet."""
     queue = make_queue(Rejector("Own", Requeue(Event(POD, Action.UPDATE))))
     park(queue, old := make_pod("a"), "Own")
-    queue.nominator.add(old, SetTo("n1"))
+    queue.nominate(old, SetTo("n1"), 0.0)
 
     queue.update(old, new := make_pod("a", status={"phase": "Pending"}), 5.0)
 
-    assert queue.place_of(new.uid) is QueueState.ACTIVE
-    assert queue.nominator.for_node("n1") == (new,)
+    assert queue.state_of(new.uid) is QueueState.ACTIVE
+    assert queue.nominated_pods()["n1"] == (new,)
 
 
 def test_a_nominated_pod_in_flight_is_known_in_full():
@@ -39,7 +39,7 @@ def test_a_nominated_pod_in_flight_is_known_in_full():
     queue.pop(0.0)
     queue.update(old, new := make_pod("a", nominated="n1", requests="2 cpu"), 0.1)
 
-    assert queue.nominator.for_node("n1") == (new,)
+    assert queue.nominated_pods()["n1"] == (new,)
 
 
 def test_a_nomination_is_kept_although_no_status_tells_of_it():
@@ -48,7 +48,7 @@ def test_a_nomination_is_kept_although_no_status_tells_of_it():
 
     queue.nominate(newer := make_pod("a", labels="a=b"), KEEP, 0.1)
 
-    assert queue.nominator.for_node("n1") == (newer,)
+    assert queue.nominated_pods()["n1"] == (newer,)
 
 
 @pytest.mark.parametrize(("written", "expected"), [(True, ""), (False, "n1")])
@@ -62,8 +62,8 @@ def test_a_nomination_that_others_clear_in_flight_ends_once_it_was_written(writt
 
     queue.update(old, make_pod("a", labels="a=b"), 5.0)
 
-    assert queue.nominator.node_of(old.uid) == expected
-    assert queue.place_of(waits.uid) is (QueueState.ACTIVE if written else QueueState.UNSCHEDULABLE)
+    assert queue.nominated_node(old.uid) == expected
+    assert queue.state_of(waits.uid) is (QueueState.ACTIVE if written else QueueState.UNSCHEDULABLE)
 
 
 def test_a_deleted_pod_is_not_nominated():
@@ -71,4 +71,4 @@ def test_a_deleted_pod_is_not_nominated():
     queue.add(pod := make_pod("a", nominated="n1"), 0.0)
     queue.delete(pod, 0.0)
 
-    assert not queue.nominator.by_node()
+    assert not queue.nominated_pods()

@@ -69,7 +69,7 @@ def test_attempts_and_the_first_chance_survive_failures():
 
     assert (queued.attempts, queued.initial_attempt, queued.timestamp) == (2, 3.0, 3.0)
     assert queued.rejected_by == BY_FIT
-    assert queue.place_of(pod.uid) is QueueState.IN_FLIGHT
+    assert queue.state_of(pod.uid) is QueueState.IN_FLIGHT
 
 
 def test_time_spent_gated_is_no_waiting():
@@ -86,7 +86,7 @@ def test_a_pod_that_met_an_error_backs_off_and_events_leave_it_there():
 
     queue.note(NODE_ADDED, 0.5)
 
-    assert queue.place_of(pod.uid) is QueueState.BACKOFF
+    assert queue.state_of(pod.uid) is QueueState.BACKOFF
     assert queue.pop(0.6) is None
 
 
@@ -97,9 +97,9 @@ def test_the_newest_version_is_parked():
     queue.update(old, new := make_pod("a", labels="app=web"), 0.1)
     assert queued.pod is old
 
-    place = queue.park(queued, new, rejected_by=BY_FIT, now=0.2)
+    state = queue.park(queued, new, rejected_by=BY_FIT, now=0.2)
 
-    assert place is QueueState.UNSCHEDULABLE
+    assert state is QueueState.UNSCHEDULABLE
     assert queue.find(new.uid).pod is new
 
 
@@ -124,7 +124,7 @@ def test_a_pod_told_twice_is_there_once():
     queue.add(pod, 0.0)
 
     assert queue.counts() == {"active": 0, "backoff": 0, "unschedulable": 0, "gated": 0}
-    assert queue.place_of(pod.uid) is QueueState.IN_FLIGHT
+    assert queue.state_of(pod.uid) is QueueState.IN_FLIGHT
 
 
 def test_another_pod_of_the_same_name_is_another_pod():
@@ -148,8 +148,8 @@ def test_replaced_rules_open_and_close_gates_and_lose_nobody():
 
     queue.replace_rules({"py-scheduler": rules_for([new_gate])}, 0.5)
 
-    places = {queued.pod.name: queued.place for queued in queue}
-    assert places == {
+    states = {queued.pod.name: queued.state for queued in queue}
+    assert states == {
         "parked": QueueState.BACKOFF,
         "failed": QueueState.BACKOFF,
         "gated": QueueState.ACTIVE,
@@ -172,7 +172,7 @@ def test_a_new_order_counts_for_whoever_waits():
 def test_a_failed_assertion_tells_the_pods_story():
     queue = make_queue(FIT)
     queued = park(queue, make_pod("a"), "Fit", now=0.0)
-    queued.place = QueueState.ACTIVE
+    queued.state = QueueState.ACTIVE
 
     with pytest.raises(AssertionError) as caught:
         queue.check_invariants()

@@ -30,8 +30,9 @@ from scheduler.framework.cluster_event import (
 from scheduler.framework.decision import CLEAR, SetTo
 from scheduler.framework.rejection import Gate
 from scheduler.queue.hints import rules_for
+from scheduler.queue.queue_settings import QueueSettings
 from scheduler.queue.queue_state import QueueState
-from scheduler.queue.scheduling_queue import QueueSettings, SchedulingQueue
+from scheduler.queue.scheduling_queue import SchedulingQueue
 from scheduler.testing import make_node, make_pod
 from tests.unit.queue.queues import FIT, CountingObserver, Rejector
 
@@ -169,7 +170,7 @@ class QueueConversation(RuleBasedStateMachine):
 
     @rule(target=flights)
     def pop(self):
-        before = {queued.pod.uid: queued.place for queued in self.queue}
+        before = {queued.pod.uid: queued.state for queued in self.queue}
         expected = self.expected_next()
         queued = self.queue.pop(self.now)
         if queued is None:
@@ -181,8 +182,8 @@ class QueueConversation(RuleBasedStateMachine):
         return queued.pod.uid
 
     def expected_next(self):
-        active = [q for q in self.queue if q.place is QueueState.ACTIVE]
-        backoff = [q for q in self.queue if q.place is QueueState.BACKOFF and q.rejected_by]
+        active = [q for q in self.queue if q.state is QueueState.ACTIVE]
+        backoff = [q for q in self.queue if q.state is QueueState.BACKOFF and q.rejected_by]
         if active:
             return min(active, key=lambda q: (-q.pod.priority, q.timestamp, q.order))
         return min(
@@ -232,7 +233,7 @@ class QueueConversation(RuleBasedStateMachine):
     def activate(self, uids):
         self.queue.activate(uids, self.now)
         for uid in uids:
-            assert self.queue.place_of(uid) not in {QueueState.BACKOFF, QueueState.UNSCHEDULABLE}
+            assert self.queue.state_of(uid) not in {QueueState.BACKOFF, QueueState.UNSCHEDULABLE}
 
     @rule(seconds=st.sampled_from([0.25, 1.0, 5.0, 60.0, 400.0]), flush=st.booleans())
     def wait(self, seconds, flush):
@@ -265,7 +266,7 @@ class QueueConversation(RuleBasedStateMachine):
     def nothing_is_lost(self):
         waiting = {queued.pod.uid for queued in self.queue}
         assert waiting == set(self.alive) - set(self.flying)
-        assert all(self.queue.place_of(uid) is QueueState.IN_FLIGHT for uid in self.flying)
+        assert all(self.queue.state_of(uid) is QueueState.IN_FLIGHT for uid in self.flying)
         assert sum(self.queue.counts().values()) == len(self.queue) == len(waiting)
 
     @invariant()
@@ -276,7 +277,7 @@ class QueueConversation(RuleBasedStateMachine):
     @invariant()
     def only_closed_gates_keep_pods_out(self):
         for queued in self.queue:
-            if queued.place is QueueState.GATED:
+            if queued.state is QueueState.GATED:
                 assert queued.gated_by in self.gates
                 assert queued.gated_by in queued.rejected_by
 
@@ -288,7 +289,7 @@ class QueueConversation(RuleBasedStateMachine):
 
     @invariant()
     def nominated_pods_are_alive_and_new(self):
-        for pods in self.queue.nominator.by_node().values():
+        for pods in self.queue.nominated_pods().values():
             for pod in pods:
                 assert pod is self.alive[pod.uid]
 
@@ -307,7 +308,7 @@ class QueueConversation(RuleBasedStateMachine):
         while queued := self.queue.pop(self.now):
             popped.add(queued.pod.uid)
         left = list(self.queue)
-        assert all(queued.place is QueueState.GATED for queued in left)
+        assert all(queued.state is QueueState.GATED for queued in left)
         assert len(popped) + len(left) + len(set(self.flying) & set(self.alive)) == len(self.alive)
 
 

@@ -46,7 +46,7 @@ def test_what_happens_to_a_pod_before_it_is_shown_a_change_stands():
 
     names = pop_all(queue, 10.0)
     assert sorted(names) == sorted([*(pod.name for pod in pods if pod is not deleted), "new"])
-    assert queue.place_of(newer.uid) is None
+    assert queue.state_of(newer.uid) is None
 
 
 def test_a_pod_in_flight_is_told_of_a_change_that_others_have_yet_to_be_shown():

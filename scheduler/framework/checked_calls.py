@@ -1,62 +1,69 @@
-"""Whether an answer is one that a plugin may give, at the points where it is about one pod.
+"""Calls of the plugin methods that are about one pod, with a check of what they answer.
 
-Each check returns the answer, or raises PluginError: what means nothing must not get into the queue
-or the loop, where nobody could tell any more who said it.
+Each function calls one method and returns its answer, or raises PluginError if the contract does
+not allow such an answer: in the queue or the loop nobody could tell any more which plugin gave it.
+They are passed to `invoke.call_plugin`, so that the check counts as the plugin's own time and may
+be interrupted with it: it runs the plugin's code where an answer is an iterator or has a ``repr``.
 """
 
-from collections.abc import Callable, Sequence
-from typing import NoReturn, TypeGuard, TypeVar
+from collections.abc import Sequence
+from typing import NoReturn, TypeGuard
 
 import msgspec
 
 from scheduler.errors import PluginError
 from scheduler.framework.effects import Assume, Effect, Patch, PostBinding, WaitUntil
-from scheduler.framework.plugin import Plugin, Reserved
+from scheduler.framework.plugin import (
+    PermitPlugin,
+    PreBindPlugin,
+    PreEnqueuePlugin,
+    Reserved,
+    ReservePlugin,
+)
 from scheduler.framework.rejection import Allow, Failure, Gate, PermitAnswer, Reject, Wait
 from scheduler.model.fact import Resource
 from scheduler.model.meta import ObjectMeta
-
-R = TypeVar("R")
-
-
-def validated(check: Callable[[str, object], R], plugin: Plugin, method: str) -> Callable[..., R]:
-    """Return *method* of *plugin*, its answer held by *check*.
-
-    It is made here, in a room in which a plugin may be broken off: above, it must not be.
-    """
-    question: Callable[..., object] = getattr(plugin, method)
-    return lambda *asked: check(plugin.name, question(*asked))
+from scheduler.model.pod import Pod
+from scheduler.snapshot.node_table import NodeTable
 
 
-def gate(plugin: str, answer: object) -> Gate | None:
-    """Hold what ``pre_enqueue`` answered."""
+def pre_enqueue(plugin: PreEnqueuePlugin, pod: Pod) -> Gate | None:
+    """Call ``pre_enqueue``."""
+    answer: object = plugin.pre_enqueue(pod)
     if answer is None or (isinstance(answer, Gate) and isinstance(answer.reason, str)):
         return answer
-    return _refuse(plugin, "pre_enqueue", answer)
+    return _refuse(plugin.name, "pre_enqueue", answer)
 
 
-def reservation(plugin: str, answer: object) -> Reserved:
-    """Hold what ``reserve`` answered."""
+def reserve(plugin: ReservePlugin, pod: Pod, node: str, nodes: NodeTable) -> Reserved:
+    """Call ``reserve``."""
+    answer: object = plugin.reserve(pod, node, nodes)
     match answer:
         case None | Reject(str()) | Failure(text=str()):
             return answer
         case str() | bytes():
-            pass
+            pass  # sequences, too, and an empty one would pass for "assume nothing"
         case Sequence() if all(map(_can_be_assumed, answer)):
             return answer
-    return _refuse(plugin, "reserve", answer)
+    return _refuse(plugin.name, "reserve", answer)
 
 
-def permit(plugin: str, answer: object) -> PermitAnswer:
-    """Hold what ``permit`` answered."""
+def permit(plugin: PermitPlugin, pod: Pod, node: str, waiting: Sequence[Pod]) -> PermitAnswer:
+    """Call ``permit``."""
+    answer: object = plugin.permit(pod, node, waiting)
     match answer:
         case Allow() | Reject(str()) | Wait(int() | float()):
             return answer
-    return _refuse(plugin, "permit", answer)
+    return _refuse(plugin.name, "permit", answer)
+
+
+def pre_bind(plugin: PreBindPlugin, pod: Pod, node: str, nodes: NodeTable) -> list[Effect]:
+    """Call ``pre_bind`` of a plugin whose ``pre_bind`` is a plain function."""
+    return effects(plugin.name, plugin.pre_bind(pod, node, nodes))
 
 
 def effects(plugin: str, answer: object) -> list[Effect]:
-    """Hold what ``pre_bind`` answered."""
+    """Return *answer*, which ``pre_bind`` gave, as a list of effects."""
     try:
         found: list[object] = list(answer)  # type: ignore[call-overload]  # that is the question
     except TypeError:

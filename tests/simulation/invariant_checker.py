@@ -1,7 +1,7 @@
-"""Who has seen everything: what a scheduler was told and posted, and what must be true of that.
+"""The invariants of one scheduler process, checked against an independent record of its facts.
 
-A `Witness` accompanies one life of a scheduler. It keeps its own record of the facts that were
-applied, with none of the scheduler's code, and holds cache, queue and requests against it.
+An `InvariantChecker` accompanies one process. It records the facts that were applied, with none of
+the scheduler's code, and compares cache, queue and requests with that record.
 """
 
 from collections.abc import Callable, Collection
@@ -18,20 +18,20 @@ from scheduler.model.objects import PodDisruptionBudget
 from scheduler.model.pod import Pod
 from scheduler.model.trust import NODE_DISTRUST
 from scheduler.queue.queue_state import QueueState
-from scheduler.testing.preemption_judge import Known, judge
+from tests.simulation.preemption_judge import Known, judge
 
 _DECIDED: Final = frozenset({None, QueueState.IN_FLIGHT})
-"""Where the queue may have a pod that is bound: nowhere, or with whoever waits for its permit."""
+"""Queue states of a bound pod: none, or in flight while a Permit plugin lets it wait."""
 
 
 class InvariantChecker:
-    """What one life of a scheduler knows.
+    """What one scheduler process knows, and what must be true of it.
 
     Args:
-        ours: The names that the scheduler answers to.
+        ours: The scheduler names of its profiles.
         effective: UID and node of every binding by this scheduler that took effect.
-        exists: Tells whether the server still has a pod: a binding ends with its pod, and who looks
-            it up after a lost answer knows of its end before the watch tells it.
+        exists: Returns whether the server still has a pod. A binding whose answer is lost reads the
+            pod back, and so learns of its deletion before the watch delivers it.
     """
 
     def __init__(
@@ -46,13 +46,13 @@ class InvariantChecker:
         self.pods: dict[PodUid, Pod] = {}
         self.nodes: dict[str, Node] = {}
         self._budgets: dict[str, PodDisruptionBudget] = {}
-        self._on_assumed_pod_deleted: dict[str, list[Pod]] = {}
+        self._preemptors_of: dict[str, list[Pod]] = {}
         self.posted: dict[PodUid, tuple[str, Pod]] = {}
-        """Where pods were posted to, until their fate was told."""
+        """The node each pod was posted to, until a fact confirms or ends it."""
         self.decided: set[tuple[str, str]] = set()
         """UID and node of every binding that was posted."""
 
-    def hear(self, fact: Fact) -> None:
+    def record_fact(self, fact: Fact) -> None:
         """Note a fact that the scheduler applies now."""
         match fact:
             case Added(Resource.POD, Pod() as pod) | Updated(Resource.POD, _, Pod() as pod):
@@ -78,13 +78,13 @@ class InvariantChecker:
     # Requests.
 
     def posting(self, key: str, uid: PodUid, name: str) -> None:
-        """Judge a binding that is about to be posted, for the pod *key*, to the node *name*."""
+        """Check a binding that is about to be posted, for the pod *key*, to the node *name*."""
         pod = self.pods.get(uid) if uid else self._of_key(key)
         if pod is None:
-            return  # its end was told between decision and request
+            return  # it was deleted between decision and request
         self.decided.add((pod.uid, name))
         if pod.node_name or pod.terminating:
-            return  # it is known to be decided, and the server says so
+            return  # the server refuses such a binding itself
         earlier = self.posted.get(pod.uid)
         if earlier is not None and self._exists(pod):
             was = earlier[0]
@@ -96,7 +96,7 @@ class InvariantChecker:
         self.posted[pod.uid] = name, pod
 
     def answered(self, uid: PodUid, error: ApiError) -> None:
-        """Note that a posted binding failed: whoever was refused is not on the way any more."""
+        """Note that a posted binding failed: a refused pod counts on its node no longer."""
         refused = isinstance(error, Conflict | NotFound | Rejected)
         if uid in self.posted and refused and (uid, self.posted[uid][0]) not in self._effective:
             del self.posted[uid]
@@ -108,9 +108,9 @@ class InvariantChecker:
         core: SchedulerCore,
         among: Collection[str] | None,
     ) -> None:
-        """Judge the decision to make room, by what is known and assumed.
+        """Check a preemption against what is known and assumed.
 
-        Only pods of the schedulers *among* may have to go; None means of any.
+        Only pods of the schedulers *among* may be victims; None means of any.
         """
         placed = {pod.uid: pod for pod in core.cache.assumed()}
         placed |= {pod.uid: pod for pod in self.pods.values() if pod.node_name}
@@ -118,33 +118,33 @@ class InvariantChecker:
             tuple(self.nodes.values()),
             tuple(placed.values()),
             tuple(self._budgets.values()),
-            core.queue.nominator.by_node(),
+            core.queue.nominated_pods(),
             tuple(core.cache.view().objects.all(NODE_DISTRUST)),
             among,
         )
         judge(decision, profile, known)
         for victim in decision.victims:
-            self._on_assumed_pod_deleted.setdefault(victim.uid, []).append(decision.pod)
+            self._preemptors_of.setdefault(victim.uid, []).append(decision.pod)
 
     def has_begun(self, decision: Preempt, core: SchedulerCore) -> None:
-        """Judge what is held for others where room is being made: nobody less important counts."""
+        """Assert that no pod of lower priority stays nominated to the node of a preemption."""
         if all(victim.terminating for victim in decision.victims):
             return
-        for pod in core.queue.nominator.for_node(decision.node):
+        for pod in core.queue.nominated_pods().get(decision.node, ()):
             ours = pod.spec.scheduler_name in self._ours
             assert not ours or pod.priority >= decision.pod.priority, (
                 f"{pod.key} stays nominated to {decision.node}, where {decision.pod.key} goes"
             )
 
     def deleting(self, key: str, uid: PodUid) -> None:
-        """Judge the deletion of the pod *key* that is about to be asked for."""
-        assert uid, f"{key} is deleted whoever it is"
+        """Check the deletion of the pod *key* before it is sent."""
+        assert uid, f"{key} is deleted without its UID"
         if uid not in self.pods:
-            return  # its end was told between decision and request
-        for_whom = self._on_assumed_pod_deleted.get(uid, ())
-        assert for_whom, f"{key} has to go, and nobody decided so"
+            return  # it was deleted between decision and request
+        for_whom = self._preemptors_of.get(uid, ())
+        assert for_whom, f"{key} is to be evicted without a decision"
         assert any(self._waits(pod.uid) for pod in for_whom), (
-            f"{key} has to go, and nobody waits for its place any more: "
+            f"{key} is to be evicted, and no preemptor waits any more: "
             f"{', '.join(pod.key for pod in for_whom)}"
         )
 
@@ -175,22 +175,22 @@ class InvariantChecker:
     # After every step.
 
     def check(self, core: SchedulerCore) -> None:
-        """Assert that nobody is lost, forgotten, or kept without being there."""
+        """Assert that no pod is lost, and none is kept that is gone."""
         for uid, pod in self.pods.items():
             placed = core.cache.pod(uid)
             if pod.node_name:
                 assert placed is not None, f"{pod.key} is bound and not counted"
                 assert placed.node_name == pod.node_name, f"{pod.key} is counted elsewhere"
-                place = core.queue.place_of(uid)
-                assert place in _DECIDED, f"{pod.key} waits although it is bound"
+                state = core.queue.state_of(uid)
+                assert state in _DECIDED, f"{pod.key} waits although it is bound"
             elif self._is_waiting(pod):
-                assert placed or core.queue.place_of(uid), f"{pod.key} ({uid}) is lost"
+                assert placed or core.queue.state_of(uid), f"{pod.key} ({uid}) is lost"
         for queued in core.queue:
             assert self._is_pending(queued.pod.uid), f"waits although gone: {queued}"
         for pod in core.evictions.preemptors:
             here = self._is_pending(pod.uid)
             assert here, f"room is made for {pod.key} although it is gone or bound"
-        for node, pods in core.queue.nominator.by_node().items():
+        for node, pods in core.queue.nominated_pods().items():
             for pod in pods:
                 here = self._is_pending(pod.uid)
                 assert here, f"{pod.key} is nominated to {node} although it is gone or bound"
@@ -198,7 +198,7 @@ class InvariantChecker:
                 assert not assumed, f"{pod.key} is nominated to {node} although it is assumed"
 
     def check_at_rest(self, core: SchedulerCore) -> None:
-        """Assert that nothing is under way any more."""
+        """Assert that no binding, eviction or attempt is in flight."""
         assert core.binding.in_flight == 0, "a binding never ended"
         assert core.evictions.in_flight == 0, "an eviction never ended"
         assumed = sorted(pod.key for pod in core.cache.assumed())

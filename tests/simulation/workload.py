@@ -1,4 +1,4 @@
-"""What a simulated cluster is made of: nodes, budgets, and pods that want all sorts of things."""
+"""Draws the nodes, budgets and pods of a simulated cluster."""
 
 import random
 from typing import Any, Final
@@ -11,9 +11,9 @@ from scheduler.testing.documents import Document, document_of
 
 DOOR: Final = "door"
 OURS: Final = ("py-scheduler", "py-packer")
-"""The profiles: one with every default; one that fills nodes up, and spares others' pods."""
+"""The profiles: one with every default; one with MostAllocated and preemptForeignPods: false."""
 SPARING: Final = OURS[1]
-FOREIGN: Final = "default-scheduler"
+OTHER_SCHEDULER: Final = "default-scheduler"
 _APPS: Final = ("web", "api", "batch")
 
 
@@ -46,7 +46,7 @@ class Workload:
         )
 
     def budget(self) -> Document:
-        """Draw a budget, which allows nothing yet."""
+        """Draw a budget; it allows no disruption before its controller has run."""
         name, app = f"budget{self.number()}", self._rng.choice(_APPS)
         drawn = make_object(
             PodDisruptionBudget, name, spec={"selector": {"matchLabels": {"app": app}}}
@@ -55,45 +55,45 @@ class Workload:
         document["spec"]["minAvailable"] = self._rng.randint(0, 4)
         return document
 
-    def pod(self, name: str = "", uid: str = "", *, door: bool = False) -> Document:
-        """Draw a pod of ours; *door* sees to it that it has to pass one."""
+    def pod(self, name: str = "", uid: str = "", *, needs_open_door: bool = False) -> Document:
+        """Draw a pod of ours; with *needs_open_door* it has to pass the permit plugin."""
         rng = self._rng
         name = name or f"p{self.number()}"
         app = "alone" if rng.random() < 0.05 else rng.choice(_APPS)
-        wishes: dict[str, Any] = {}
+        constraints: dict[str, Any] = {}
         if app == "alone":
-            wishes["affinity"] = {"podAntiAffinity": _required(app, HOSTNAME_LABEL)}
+            constraints["affinity"] = {"podAntiAffinity": _required(app, HOSTNAME_LABEL)}
         elif rng.random() < 0.06:
-            wishes["affinity"] = {"podAffinity": _required(rng.choice(_APPS), ZONE_LABEL)}
+            constraints["affinity"] = {"podAffinity": _required(rng.choice(_APPS), ZONE_LABEL)}
         if rng.random() < 0.12:
-            wishes["topology_spread_constraints"] = [_spread(app, rng)]
+            constraints["topology_spread_constraints"] = [_spread(app, rng)]
         if rng.random() < 0.05:
-            wishes["preemption_policy"] = "Never"
+            constraints["preemption_policy"] = "Never"
         drawn = make_pod(
             name,
             uid=uid or f"{name}-uid",
             scheduler=OURS[rng.random() < 0.25],
             requests=f"{rng.choice([250, 500, 1000, 2000])}m cpu, {rng.choice([1, 2, 4])}Gi",
             priority=rng.randrange(4),
-            labels={"app": app} | ({DOOR: "1"} if door or rng.random() < 0.12 else {}),
+            labels={"app": app} | ({DOOR: "1"} if needs_open_door or rng.random() < 0.12 else {}),
             host_ports=[8080] if rng.random() < 0.05 else [],
             tolerations="t" if rng.random() < 0.3 else "",
             node_selector=f"disk={rng.choice(['ssd', 'hdd'])}" if rng.random() < 0.12 else "",
-            gates=["later"] if not door and rng.random() < 0.05 else [],
+            gates=["later"] if not needs_open_door and rng.random() < 0.05 else [],
             termination_grace_period_seconds=rng.choice([0, 1, 5, 30]),
-            **wishes,
+            **constraints,
         )
         document = document_of(drawn)
         if rng.random() < 0.08:
             document["metadata"]["finalizers"] = ["example.com/slow"]
         return document
 
-    def foreign_pod(self, node: str = "", nominated: str = "") -> Pod:
+    def pod_of_other_scheduler(self, node: str = "", nominated: str = "") -> Pod:
         """Draw a pod of another scheduler."""
         rng = self._rng
         return make_pod(
             f"rival{self.number()}",
-            scheduler=FOREIGN,
+            scheduler=OTHER_SCHEDULER,
             requests=f"{rng.choice([500, 1000])}m cpu, 1Gi",
             priority=rng.randrange(4),
             labels={"app": rng.choice(_APPS)},

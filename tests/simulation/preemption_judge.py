@@ -1,7 +1,8 @@
-"""Judging a preemption: was it needed, are its victims the right ones, are budgets respected?
+"""Checks a preemption: is it needed, are its victims the right ones, are budgets respected?
 
-The rules are those of kube-scheduler's default preemption, asked one node and one pod at a time of
-a cluster that is built anew from what was known: nothing here knows how the plugin searches.
+The rules are those of kube-scheduler's default preemption, evaluated one node and one pod at a time
+in a cluster that is rebuilt from what was known. The plugin's own search is not used: a mistake
+in it would hide itself.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 from scheduler.cache.cluster_cache import ClusterCache
 from scheduler.cycle.scheduling import Attempt, nominated_rows
 from scheduler.framework.decision import Preempt
-from scheduler.framework.filtering import ask_pre_filters, filter_nodes
+from scheduler.framework.filtering import filter_nodes, run_pre_filters
 from scheduler.framework.observer import SILENT
 from scheduler.framework.profile import Profile
 from scheduler.model.fact import KubeObject
@@ -27,10 +28,10 @@ class Known:
     """What the scheduler knew when it decided.
 
     Args:
-        placed: Pods with a node, told or assumed.
+        placed: Pods with a node, bound or assumed.
         nominated: Pods by the node that they are nominated to.
         distrust: What NodeTrust holds against nodes.
-        among: The schedulers whose pods may have to go; None for any.
+        among: The schedulers whose pods may be victims; None for any.
     """
 
     nodes: Sequence[Node]
@@ -42,14 +43,14 @@ class Known:
 
 
 def judge(decision: Preempt, profile: Profile, known: Known) -> None:
-    """Hold a decision to make room against what was known.
+    """Check a preemption against what was known.
 
     Raises:
-        AssertionError: If a victim goes without need, or another one should have gone, or a budget
-            is violated that need not be.
+        AssertionError: If a victim is not needed, or another pod should have been the victim, or a
+            budget is violated that need not be.
     """
     pod, node = decision.pod, decision.node
-    world = _World(pod, profile, known)
+    cluster = _Cluster(pod, profile, known)
     for victim in decision.victims:
         assert victim.node_name == node, f"{victim.key} has to go, and is not on {node}"
         whose = victim.spec.scheduler_name
@@ -58,34 +59,37 @@ def judge(decision: Preempt, profile: Profile, known: Known) -> None:
         assert victim.priority < pod.priority, (
             f"{victim.key} has to go for {pod.key}, which is no more important"
         )
-    roomy = world.feasible()
-    assert not roomy, f"{pod.key} evicts, although it fits on {', '.join(sorted(roomy))}"
-    _judge_need(decision, world)
-    _judge_order(decision, world)
-    _judge_budgets(decision, world)
+    feasible = cluster.feasible()
+    assert not feasible, f"{pod.key} evicts, although it fits on {', '.join(sorted(feasible))}"
+    _judge_need(decision, cluster)
+    _judge_order(decision, cluster)
+    _judge_budgets(decision, cluster)
 
 
-def _judge_need(decision: Preempt, world: "_World") -> None:
-    """Assert that no victim could stay."""
-    with world.without(decision.victims):
-        assert decision.node in world.feasible(), (
+def _judge_need(decision: Preempt, cluster: "_Cluster") -> None:
+    """Assert that the pod fits without the victims, and not with any one of them."""
+    with cluster.without(decision.victims):
+        assert decision.node in cluster.feasible(), (
             f"{decision.pod.key} would not fit on {decision.node} without {_names(decision)}"
         )
     for victim in decision.victims:
-        with world.without(other for other in decision.victims if other.uid != victim.uid):
-            assert decision.node not in world.feasible(), (
+        with cluster.without(other for other in decision.victims if other.uid != victim.uid):
+            assert decision.node not in cluster.feasible(), (
                 f"{victim.key} has to go without need: {decision.pod.key} fits beside it"
             )
 
 
-def _judge_order(decision: Preempt, world: "_World") -> None:
-    """Assert that the more important pods stay: those that budgets protect, then the others."""
-    protected, free = world.lower(decision.node)
+def _judge_order(decision: Preempt, cluster: "_Cluster") -> None:
+    """Assert that victims are chosen in upstream's order.
+
+    Pods are reprieved from the most important down: those that budgets protect, then the others.
+    """
+    protected, free = cluster.lower(decision.node)
     order = (*protected, *free)
     going: list[Pod] = []
     for turn, each in enumerate(order, start=1):
-        with world.without((*going, *order[turn:])):
-            if decision.node not in world.feasible():
+        with cluster.without((*going, *order[turn:])):
+            if decision.node not in cluster.feasible():
                 going.append(each)
     assert {pod.uid for pod in decision.victims} == {pod.uid for pod in going}, (
         f"for {decision.pod.key} on {decision.node} {_names(decision)} have to go, "
@@ -93,23 +97,23 @@ def _judge_order(decision: Preempt, world: "_World") -> None:
     )
 
 
-def _judge_budgets(decision: Preempt, world: "_World") -> None:
-    """Assert that budgets are violated only where no node could do without.
+def _judge_budgets(decision: Preempt, cluster: "_Cluster") -> None:
+    """Assert that budgets are violated only if every candidate node needs that.
 
-    A node counts if it could take the pod with all the less important ones gone. One that could
-    not, since the pod wants to be near some of them, is no candidate by upstream's rule.
+    A node is a candidate if it could take the pod without all pods of lower priority. Where the pod
+    has affinity to one of those it could not, and upstream does not consider the node.
     """
-    protected, _ = world.lower(decision.node)
+    protected, _ = cluster.lower(decision.node)
     shielded = {pod.uid for pod in protected}
     violated = [victim.key for victim in decision.victims if victim.uid in shielded]
     if not violated:
         return
-    for node in world.nodes:
-        kept, free = world.lower(node)
-        with world.without((*kept, *free)):
-            candidate = node in world.feasible()
-        with world.without(free):
-            assert not free or not candidate or node not in world.feasible(), (
+    for node in cluster.nodes:
+        kept, free = cluster.lower(node)
+        with cluster.without((*kept, *free)):
+            candidate = node in cluster.feasible()
+        with cluster.without(free):
+            assert not free or not candidate or node not in cluster.feasible(), (
                 f"{', '.join(violated)} have to go against a budget for {decision.pod.key}, "
                 f"which {node} could take without"
             )
@@ -119,8 +123,8 @@ def _names(decision: Preempt) -> str:
     return ", ".join(sorted(victim.key for victim in decision.victims))
 
 
-class _World:
-    """A cluster with everything in it that was known, for one pod to be tried in."""
+class _Cluster:
+    """A cluster of all that was known, in which one pod is tried."""
 
     def __init__(self, pod: Pod, profile: Profile, known: Known) -> None:
         self._pod = pod
@@ -140,7 +144,7 @@ class _World:
 
     @contextmanager
     def without(self, gone: Iterable[Pod]) -> Iterator[None]:
-        """Let some pods be gone for a while."""
+        """Remove some pods for the duration of the context."""
         taken_out = tuple(gone)
         for pod in taken_out:
             self._cache.remove_pod(pod.uid)
@@ -151,7 +155,7 @@ class _World:
     def feasible(self) -> set[str]:
         """Return the nodes that could take the pod."""
         nodes = self._cache.view()
-        narrowed = ask_pre_filters(self._profile.pre_filter, self._pod, nodes, SILENT)
+        narrowed = run_pre_filters(self._profile.pre_filter, self._pod, nodes, SILENT)
         if narrowed.refused is not None:
             return set()
         attempt = Attempt(self._profile, self._pod, nodes, self._known.nominated)
@@ -160,9 +164,9 @@ class _World:
         return {nodes.names[row] for row in found.feasible.nonzero()[0].tolist()}
 
     def lower(self, node: str) -> tuple[list[Pod], list[Pod]]:
-        """Return who could go from *node*, the most important first: protected ones, and others.
+        """Return the potential victims on *node*, most important first: protected ones, and others.
 
-        What budgets allow is used up by the most important.
+        The most important pods use up what budgets allow, as upstream has it.
         """
         lower = [
             pod

@@ -1,7 +1,8 @@
-"""A small cluster in bad weather: the real scheduler, a faulty API server, other hands on the pods.
+"""A small cluster with injected faults: the real scheduler, a faulty API server, others at work.
 
-Whatever happened meanwhile, once it is over every pod that fits is bound, once, and no node holds
-more than it has. The seed stands in the name of the test that fails: run that one again.
+Once the faults are over, every pod that fits is bound, exactly once, and no node is overcommitted.
+The seed is in the name of the test that fails: run that test again. Unlike `simulation`, this
+scenario uses the scripted watches of the harness, which plugin authors also use.
 """
 
 import asyncio
@@ -16,28 +17,28 @@ from scheduler.testing.clock import run
 from scheduler.testing.harness import Harness
 from scheduler.testing.simulated_api import Delay, Lose, Refuse, SimulatedApi
 
-STORM_SECONDS = 60
+FAULT_SECONDS = 60
 QUIET_SECONDS = 400
 CPU = 8
 
 
 class FaultInjector:
-    """What happens to the cluster, drawn from *seed*."""
+    """The events of the cluster, drawn from *seed*."""
 
     def __init__(self, seed):
         self.rng = random.Random(seed)
-        self.blows = True
+        self.active = True
         self.api = SimulatedApi(
             latency=lambda: self.rng.uniform(0.0, 0.05),
-            lag=lambda: self.rng.uniform(0.0, 0.3) if self.blows else 0.01,
+            lag=lambda: self.rng.uniform(0.0, 0.3) if self.active else 0.01,
         )
-        self.api.weather = self.weather
+        self.api.choose_fault = self.choose_fault
         self.api.grace_seconds = 2.0
         self.made = 0
         self.nodes = {}
 
-    def weather(self, method, path):
-        if not self.blows or self.rng.random() < 0.6:
+    def choose_fault(self, method, path):
+        if not self.active or self.rng.random() < 0.6:
             return None
         return self.rng.choice(
             [
@@ -73,8 +74,8 @@ class FaultInjector:
         pods = list(self.api.pods())
         return self.rng.choice(pods) if pods else None
 
-    def strike(self):
-        """Let one thing happen."""
+    def inject(self):
+        """Let one event happen."""
         api, rng = self.api, self.rng
         match rng.choice(["pod"] * 9 + ["delete", "steal", "recreate", "gap", "touch", "nominate"]):
             case "pod":
@@ -84,7 +85,7 @@ class FaultInjector:
                 if pod["spec"].get("nodeName") or rng.random() < 0.5:
                     api.remove(path)
                 elif not pod["metadata"].get("deletionTimestamp"):
-                    api.condemn(path)
+                    api.begin_deletion(path)
             case "recreate" if pod := self.some_pod():
                 api.remove(_path(pod))
                 self.made += 1
@@ -101,7 +102,7 @@ class FaultInjector:
             case "gap":
                 resource = rng.choice([Resource.POD, Resource.NODE])
                 api.break_watch(resource)
-                asyncio.get_running_loop().call_later(rng.uniform(0.1, 4.0), api.tell_all, resource)
+                asyncio.get_running_loop().call_later(rng.uniform(0.1, 4.0), api.relist, resource)
             case "touch" if pod := self.some_pod():
                 api.change(_path(pod), lambda d: d["metadata"]["labels"].update(t=str(self.made)))
             case "nominate" if pod := self.some_pod():
@@ -126,65 +127,65 @@ def _wants_port(document):
     return bool(document["spec"]["containers"][0].get("ports"))
 
 
-async def ride_out(seed):
-    storm = FaultInjector(seed)
-    for _ in range(storm.rng.randint(3, 8)):
-        storm.add_node()
-    async with Harness(api=storm.api, seed=seed) as cluster:
-        for _ in range(STORM_SECONDS * 3):
-            if len(list(storm.api.pods())) < 18 * len(storm.nodes):
-                storm.strike()
-            await cluster.settle(storm.rng.uniform(0.0, 0.6))
+async def inject_then_settle(seed):
+    injector = FaultInjector(seed)
+    for _ in range(injector.rng.randint(3, 8)):
+        injector.add_node()
+    async with Harness(api=injector.api, seed=seed) as cluster:
+        for _ in range(FAULT_SECONDS * 3):
+            if len(list(injector.api.pods())) < 18 * len(injector.nodes):
+                injector.inject()
+            await cluster.settle(injector.rng.uniform(0.0, 0.6))
             cluster.check_invariants()
-        storm.blows = False
+        injector.active = False
         await cluster.settle(5)
-        storm.api.list_all()
+        injector.api.list_all()
         await cluster.settle(QUIET_SECONDS)
-        judge(storm, cluster)
+        check_at_rest(injector, cluster)
 
 
-def judge(storm, cluster):
-    """Hold the cluster, as it is at rest, to what was promised."""
-    uids = [uid for uid, _ in storm.api.bound]
+def check_at_rest(injector, cluster):
+    """Check the cluster once nothing happens any more."""
+    uids = [uid for uid, _ in injector.api.bound]
     assert len(uids) == len(set(uids)), "a pod was bound twice"
 
-    for node in storm.nodes:
-        assert storm.taken(node) <= CPU * 1000, f"{node} is overcommitted"
+    for node in injector.nodes:
+        assert injector.taken(node) <= CPU * 1000, f"{node} is overcommitted"
         ports = sum(
-            _wants_port(pod) for pod in storm.api.pods() if pod["spec"].get("nodeName") == node
+            _wants_port(pod) for pod in injector.api.pods() if pod["spec"].get("nodeName") == node
         )
         assert ports <= 1, f"two pods want the same port of {node}"
 
     known = {queued.pod.uid for queued in cluster.core.queue}
     core = cluster.core
-    for pod in storm.api.pods():
+    for pod in injector.api.pods():
         uid, terminating = pod["metadata"]["uid"], pod["metadata"].get("deletionTimestamp")
         if node := pod["spec"].get("nodeName"):
             assert core.cache.pod(uid).node_name == node, f"{uid} is not known where it is"
-            assert core.queue.place_of(uid) is None, f"{uid} waits although it is bound"
+            assert core.queue.state_of(uid) is None, f"{uid} waits although it is bound"
         elif not terminating:
             assert uid in known, f"{uid} was lost"
-            assert not _fits_somewhere(storm, pod), str(core.queue.find(uid))
+            assert not _fits_somewhere(injector, pod), str(core.queue.find(uid))
     assert core.binding.in_flight == 0
     assert list(core.cache.assumed()) == []
     assert core.queue.in_flight_counts()["PodPopped"] == 0
     assert core.cache.sizes()["pods"] == sum(
-        bool(pod["spec"].get("nodeName")) for pod in storm.api.pods()
+        bool(pod["spec"].get("nodeName")) for pod in injector.api.pods()
     )
 
 
-def _fits_somewhere(storm, pod):
-    """Tell whether a node could take *pod*, were there no nominations; ports are left to others."""
+def _fits_somewhere(injector, pod):
+    """Return whether a node could take *pod*; pods with host ports are not judged."""
     if _wants_port(pod):
         return False
-    nominated = any(p.get("status", {}).get("nominatedNodeName") for p in storm.api.pods())
+    nominated = any(p.get("status", {}).get("nominatedNodeName") for p in injector.api.pods())
     return not nominated and any(
-        storm.taken(node) + _cpu(pod) <= CPU * 1000
-        and sum(p["spec"].get("nodeName") == node for p in storm.api.pods()) < 20
-        for node in storm.nodes
+        injector.taken(node) + _cpu(pod) <= CPU * 1000
+        and sum(p["spec"].get("nodeName") == node for p in injector.api.pods()) < 20
+        for node in injector.nodes
     )
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_everything_comes_right_in_the_end(seed):
-    run(ride_out(seed))
+    run(inject_then_settle(seed))

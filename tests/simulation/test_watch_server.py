@@ -13,24 +13,24 @@ from scheduler.testing import make_pod
 from scheduler.testing.clock import in_virtual_time
 from scheduler.testing.documents import pod_path
 from scheduler.testing.simulated_api import SimulatedApi
-from scheduler.testing.watch_server import WatchServer
+from tests.simulation.watch_server import WatchServer
 
 WATCHING = (Resource.POD, Resource.FAILED_POD)
 
 
-class World:
+class WatchedCluster:
     """An API server, and a reflector of each kind of pods."""
 
     def __init__(self, *, streams_lists=True):
         self.api = SimulatedApi(watching=())
-        self.told = {resource: [] for resource in WATCHING}
+        self.delivered = {resource: [] for resource in WATCHING}
         self.problem = None
         self.server = WatchServer(
             self.api,
             WATCHING,
             latency=lambda: 0.01,
             lag=lambda: 0.1,
-            weather=lambda _: self.problem,
+            choose_error=lambda _: self.problem,
             streams_lists=streams_lists,
         )
         self.tasks = [
@@ -38,7 +38,7 @@ class World:
                 Reflector(
                     self.server,
                     WATCHED[resource],
-                    self.told[resource].append,
+                    self.delivered[resource].append,
                     clock=asyncio.get_running_loop().time,
                     rng=random.Random(0),
                 ).run()
@@ -55,8 +55,8 @@ class World:
         await asyncio.gather(*self.tasks, return_exceptions=True)
 
     def take(self, resource=Resource.POD):
-        """Return what was told since this was asked last: kind and name of each fact."""
-        facts, self.told[resource][:] = list(self.told[resource]), []
+        """Return what was delivered since the last call: kind and name of each fact."""
+        facts, self.delivered[resource][:] = list(self.delivered[resource]), []
         return [_spell(fact) for fact in facts]
 
 
@@ -74,8 +74,8 @@ def _spell(fact):
 
 @pytest.mark.parametrize("streams_lists", [True, False], ids=["stream", "pages"])
 @in_virtual_time
-async def test_what_is_there_is_listed_and_what_follows_is_told_in_order(streams_lists):
-    async with World(streams_lists=streams_lists) as world:
+async def test_what_is_there_is_listed_and_changes_follow_in_order(streams_lists):
+    async with WatchedCluster(streams_lists=streams_lists) as world:
         first = world.api.create(make_pod("a"))
         await asyncio.sleep(2)
         assert world.take() == ["a added", "listed"]
@@ -90,7 +90,7 @@ async def test_what_is_there_is_listed_and_what_follows_is_told_in_order(streams
 
 @in_virtual_time
 async def test_a_pod_that_fails_leaves_one_watch_and_enters_the_other():
-    async with World() as world:
+    async with WatchedCluster() as world:
         path = world.api.create(make_pod("a", node="n"))
         await asyncio.sleep(2)
         world.take()
@@ -104,7 +104,7 @@ async def test_a_pod_that_fails_leaves_one_watch_and_enters_the_other():
 @pytest.mark.parametrize("why", ["", "connection reset by peer"])
 @in_virtual_time
 async def test_a_broken_watch_goes_on_where_it_was(why):
-    async with World() as world:
+    async with WatchedCluster() as world:
         await asyncio.sleep(2)
         world.server.cut(Resource.POD, why)
         path = world.api.create(make_pod("a"))
@@ -116,7 +116,7 @@ async def test_a_broken_watch_goes_on_where_it_was(why):
 
 @in_virtual_time
 async def test_a_watch_whose_history_is_gone_lists_again_and_skips_what_was_between():
-    async with World() as world:
+    async with WatchedCluster() as world:
         gone, again = make_pod("gone"), make_pod("again", uid="first")
         world.api.create(gone)
         world.api.create(again)
@@ -126,7 +126,7 @@ async def test_a_watch_whose_history_is_gone_lists_again_and_skips_what_was_betw
         world.api.remove(pod_path(gone))
         world.api.remove(pod_path(again))
         world.api.create(make_pod("again", uid="second"))
-        world.api.remove(world.api.create(make_pod("never told")))
+        world.api.remove(world.api.create(make_pod("never seen")))
         world.server.compact(Resource.POD)
         await asyncio.sleep(5)
 
@@ -135,7 +135,7 @@ async def test_a_watch_whose_history_is_gone_lists_again_and_skips_what_was_betw
 
 @in_virtual_time
 async def test_a_silent_watch_is_given_up_whatever_happens_meanwhile():
-    async with World() as world:
+    async with WatchedCluster() as world:
         await asyncio.sleep(2)
         world.take()
         world.server.hang(Resource.POD)
@@ -150,7 +150,7 @@ async def test_a_silent_watch_is_given_up_whatever_happens_meanwhile():
 
 @in_virtual_time
 async def test_bookmarks_let_an_idle_watch_survive_compaction():
-    async with World() as world:
+    async with WatchedCluster() as world:
         await asyncio.sleep(2)
         world.api.create(make_pod("fails", status={"phase": "Failed"}))
         await asyncio.sleep(70)
@@ -165,7 +165,7 @@ async def test_bookmarks_let_an_idle_watch_survive_compaction():
 
 @in_virtual_time
 async def test_a_server_in_trouble_is_asked_again():
-    async with World() as world:
+    async with WatchedCluster() as world:
         world.problem = Throttled("slow down", retry_after_seconds=3)
         await asyncio.sleep(1)
         world.problem = None

@@ -1,6 +1,6 @@
-"""Who else works on a simulated cluster: kubelets, the garbage collector, the budgets' controller.
+"""The controllers of a simulated cluster: kubelets, garbage collector, disruption controller.
 
-They come round now and then, and each does what it finds to do, sooner or later.
+Each call of `run_once` lets them do a random part of their work, so that they are late at times.
 """
 
 import asyncio
@@ -14,23 +14,23 @@ from scheduler.testing.simulated_api import SimulatedApi
 
 
 class Controllers:
-    """Everybody but users and schedulers.
+    """Kubelets, garbage collector and disruption controller.
 
     Args:
-        rng: Draws who is late.
-        tell: Told what kind of thing happened, to whom, and what it was.
+        rng: Draws which of them are late.
+        report: Called with the kind of an event, its subject and a text.
     """
 
     def __init__(
-        self, api: SimulatedApi, rng: random.Random, tell: Callable[[str, str, str], None]
+        self, api: SimulatedApi, rng: random.Random, report: Callable[[str, str, str], None]
     ) -> None:
         self._api = api
         self._rng = rng
-        self._tell = tell
+        self._report = report
         self._admitted: set[str] = set()
 
-    def come_round(self) -> None:
-        """Let everybody do some of what there is to do."""
+    def run_once(self) -> None:
+        """Let each controller do a random part of its work."""
         self._kubelets()
         if self._rng.random() < 0.5:
             self._allow_disruptions()
@@ -38,7 +38,7 @@ class Controllers:
     def _pods(self) -> list[Document]:
         return [pod for pod in self._api.pods() if pod.get("status", {}).get("phase") not in ENDED]
 
-    # Kubelets, which admit pods that fit and refuse the others.
+    # Kubelets: admit pods that fit and reject the others.
 
     def _kubelets(self) -> None:
         pods = self._pods()
@@ -49,11 +49,11 @@ class Controllers:
             here = self._api.documents.get(f"/api/v1/nodes/{node}")
             if here is None:
                 if self._rng.random() < 0.3:
-                    self._collect(pod)
+                    self._garbage_collect(pod)
             elif self._cpu_on(node, pods) + _cpu(pod) <= _cpu_of_node(here):
                 self._admit(pod)
             else:
-                self._refuse(pod, node)
+                self._reject(pod, node)
 
     def _admit(self, pod: Document) -> None:
         self._admitted.add(pod["metadata"]["uid"])
@@ -61,14 +61,14 @@ class Controllers:
         started = f"2026-01-01T00:{second // 60:02}:{second % 60:02}Z"
         self._api.change(_path(pod), lambda d: d["status"].update(startTime=started))
 
-    def _refuse(self, pod: Document, node: str) -> None:
-        self._tell("kubelet rejection", _name(pod), f"kubelet of {node} refuses")
+    def _reject(self, pod: Document, node: str) -> None:
+        self._report("kubelet rejection", _name(pod), f"kubelet of {node} refuses")
         self._api.change(
             _path(pod), lambda d: d["status"].update(phase="Failed", reason="OutOfcpu")
         )
 
-    def _collect(self, pod: Document) -> None:
-        self._tell("garbage collection", _name(pod), "is collected: its node is gone")
+    def _garbage_collect(self, pod: Document) -> None:
+        self._report("garbage collection", _name(pod), "is collected: its node is gone")
         self._api.remove(_path(pod))
 
     def _cpu_on(self, node: str, pods: list[Document]) -> int:
@@ -82,7 +82,7 @@ class Controllers:
     # Budgets.
 
     def _allow_disruptions(self) -> None:
-        """Say how many pods of each budget may go, by how many there are."""
+        """Update each budget's disruptionsAllowed from the healthy pods."""
         for path, budget in self._budgets():
             wanted = budget["spec"]["selector"]["matchLabels"].items()
             healthy = sum(

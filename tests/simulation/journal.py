@@ -1,10 +1,10 @@
-"""What happened in a run, in order, so that it can be told and compared with its replay."""
+"""What happened in a run, in order: for reports, and to compare a run with its replay."""
 
 from collections.abc import Iterable, Iterator
 
 
 class Journal:
-    """One line for each thing that happened, with its time and whom it happened to."""
+    """One line for each event, with its time and its subject."""
 
     def __init__(self) -> None:
         self._lines: list[tuple[float, str, str]] = []
@@ -21,8 +21,8 @@ class Journal:
         """Return how many lines there are."""
         return len(self._lines)
 
-    def story_of(self, subjects: Iterable[str], most: int = 60) -> str:
-        """Tell what happened to *subjects*, one line each."""
+    def lines_about(self, subjects: Iterable[str], most: int = 60) -> str:
+        """Return the last lines about *subjects*."""
         wanted = set(subjects)
         lines = [
             f"  {now:9.3f}s  {subject:<12} {text}"

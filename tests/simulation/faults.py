@@ -1,4 +1,4 @@
-"""What may happen to a request: faults, drawn, counted by kind, and spelled out."""
+"""The faults that a request can meet: drawn, counted by kind, and described."""
 
 import random
 
@@ -7,7 +7,7 @@ from scheduler.testing.simulated_api import Delay, Fault, Lose, Refuse
 
 
 def draw(rng: random.Random, method: str) -> Fault:
-    """Draw what happens to a request that does not go well."""
+    """Draw the fault of one request."""
     faults: list[Fault] = [
         Lose(executed=True),
         Lose(executed=True),
@@ -24,7 +24,7 @@ def draw(rng: random.Random, method: str) -> Fault:
 
 
 def throttled(rng: random.Random) -> Throttled:
-    """Return a 429 that says when to come back."""
+    """Return a 429 with a Retry-After."""
     return Throttled("slow down", retry_after_seconds=rng.uniform(0.1, 2.0))
 
 
@@ -39,8 +39,8 @@ def kind_of(fault: Fault) -> str:
             return "delay"
 
 
-def spell(fault: Fault) -> str:
-    """Tell what happened, after ``meets``."""
+def describe(fault: Fault) -> str:
+    """Describe the fault; the text follows ``meets`` in the journal."""
     match fault:
         case Refuse(error):
             return f"{error.status} {error}"

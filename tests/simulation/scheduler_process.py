@@ -1,8 +1,8 @@
-"""One life of a scheduler: it begins, is told, asks, and may be killed wherever it waits.
+"""One process of the real scheduler, which can be killed at any await point.
 
-Every task of the process is *mortal*: the process may end after any of its steps, that is, at any
-await point, and none of its tasks takes another one. What it had asked for goes on at the API
-server, which knows nothing of the end.
+Every task of the process runs in a `_KillableCoroutine`: once the process has ended, none of its
+tasks takes another step. A request that was sent before goes on at the API server, as it does when
+a real process is killed.
 """
 
 import asyncio
@@ -23,23 +23,23 @@ from scheduler.kube.watched import WATCHED
 from scheduler.model.fact import Added, Deleted, Fact, Listed, Updated
 from scheduler.model.meta import PodUid
 from scheduler.model.pod import Pod
+from scheduler.queue.queue_settings import QueueSettings
 from scheduler.queue.queued_pod import QueuedPod
-from scheduler.queue.scheduling_queue import QueueSettings
 from scheduler.reporting.inbox import Message
 from scheduler.testing.documents import pod_path
-from scheduler.testing.fault_injector import FaultInjector
 from scheduler.testing.harness import Harness
-from scheduler.testing.invariant_checker import InvariantChecker
 from scheduler.testing.simulated_api import SimulatedApi
-from scheduler.testing.workload import SPARING
+from tests.simulation.fault_injector import FaultInjector
+from tests.simulation.invariant_checker import InvariantChecker
+from tests.simulation.workload import SPARING
 
 NEVER: Final = 1e9
 _ATTEMPTS_AT_ONCE: Final = 3000
-"""More than the pods of a run can have reason for in one moment."""
-_LAST_WORDS: Final = 100
-"""How often a task is told that it is over; some wait once more on their way out."""
-_OF_LIFE: "contextvars.ContextVar[SchedulerProcess | None]" = contextvars.ContextVar(
-    "life", default=None
+"""More than the pods of a run need in one moment: above it, the loop never lets time pass."""
+_CANCELLATIONS_MAXIMUM: Final = 100
+"""How often a task is cancelled: a ``finally`` block may await again on the way out."""
+_PROCESS: "contextvars.ContextVar[SchedulerProcess | None]" = contextvars.ContextVar(
+    "process", default=None
 )
 
 
@@ -47,37 +47,37 @@ class SchedulerProcess:
     """One process of the scheduler, from its start until it is killed or the run is over.
 
     Args:
-        doom: Called at each request that changes something: after how many steps the process dies,
-            or None to let it live.
-        on_death: Called once it is killed, with the place where.
+        draw_kill: Called at each request that changes something. Returns after how many steps the
+            process is killed, or None to let it go on.
+        on_kill: Called once the process is killed, with the function and line it was killed at.
     """
 
     def __init__(
         self,
-        storm: FaultInjector,
+        injector: FaultInjector,
         profiles: Sequence[Profile],
         queue: QueueSettings,
         seed: int,
-        doom: Callable[[], int | None],
-        on_death: Callable[[str], None],
+        draw_kill: Callable[[], int | None],
+        on_kill: Callable[[str], None],
     ) -> None:
-        self._storm = storm
+        self._injector = injector
         self._profiles = {profile.scheduler_name: profile for profile in profiles}
         self._seed = seed
-        self._doom = doom
-        self._on_death = on_death
+        self._draw_kill = draw_kill
+        self._on_kill = on_kill
         self._tasks: set[asyncio.Task[Any]] = set()
         self._fatal_step = NEVER
-        self.dead = False
+        self.ended = False
         self.broken: AssertionError | None = None
         self.effective: set[tuple[str, str]] = set()
-        self.witness = InvariantChecker(frozenset(self._profiles), self.effective, self._exists)
+        self.checker = InvariantChecker(frozenset(self._profiles), self.effective, self._exists)
         self.harness = Harness(
-            api=storm.api,
-            requests=Connection(storm.api, self),
+            api=injector.api,
+            requests=Connection(injector.api, self),
             profiles=profiles,
             queue=queue,
-            watching=storm.watched,
+            watching=injector.watched,
             listed=False,
             seed=seed,
         )
@@ -86,14 +86,14 @@ class SchedulerProcess:
         """Start the loop, and the reflectors that feed it."""
         loop = asyncio.get_running_loop()
         loop.set_task_factory(_make_task)
-        here = _OF_LIFE.set(self)
+        here = _PROCESS.set(self)
         try:
             await self.harness.__aenter__()
-            self._listen_in()
-            company, rng = SharedBackoff(), random.Random(self._seed)  # noqa: S311 - jitter
-            for resource in self._storm.watched:
+            self._install_checks()
+            company, rng = SharedBackoff(), random.Random(self._seed)
+            for resource in self._injector.watched:
                 reflector = Reflector(
-                    self._storm.watches,
+                    self._injector.watches,
                     WATCHED[resource],
                     self.harness.core.inbox.put,
                     clock=loop.time,
@@ -102,133 +102,136 @@ class SchedulerProcess:
                 )
                 self._start(reflector.run())
         finally:
-            _OF_LIFE.reset(here)
+            _PROCESS.reset(here)
         self.note("scheduler", "starts")
 
-    def _listen_in(self) -> None:
-        """Let the witness hear each fact that is applied, and each decision to make room."""
+    def _install_checks(self) -> None:
+        """Pass each fact that is applied and each preemption to the checker, and limit attempts."""
         core = self.harness.core
         take, begin, pop = core.inbox.take, core.evictions.begin, core.queue.pop
         moment, popped = -1.0, 0
 
-        def tapped() -> Message | None:
+        def take_and_record() -> Message | None:
             message = take()
             if isinstance(message, Added | Updated | Deleted | Listed):
-                self._hear(message)
+                self._record_fact(message)
             return message
 
-        def judged(decision: Preempt) -> None:
+        def check_and_begin(decision: Preempt) -> None:
             victims = ", ".join(victim.name for victim in decision.victims)
             self.note(decision.pod.name, f"is to have the place of {victims} on {decision.node}")
             profile = self._profiles[decision.pod.spec.scheduler_name]
             among = self._profiles if profile.scheduler_name == SPARING else None
-            self.judge(lambda: self.witness.preempting(decision, profile, core, among))
+            self.check(lambda: self.checker.preempting(decision, profile, core, among))
             begin(decision)
-            self.judge(lambda: self.witness.has_begun(decision, core))
+            self.check(lambda: self.checker.has_begun(decision, core))
 
-        def counted(now: float) -> QueuedPod | None:
+        def pop_and_count(now: float) -> QueuedPod | None:
             nonlocal moment, popped
             moment, popped = now, popped + 1 if now == moment else 0
             assert popped < _ATTEMPTS_AT_ONCE, "pods are decided about again and again"
             return pop(now)
 
-        for owner, method, listener in (
-            (core.inbox, "take", tapped),
-            (core.queue, "pop", counted),
-            (core.evictions, "begin", judged),
+        for owner, method, replacement in (
+            (core.inbox, "take", take_and_record),
+            (core.queue, "pop", pop_and_count),
+            (core.evictions, "begin", check_and_begin),
         ):
-            setattr(owner, method, listener)
+            setattr(owner, method, replacement)
 
-    def _hear(self, fact: Fact) -> None:
-        self.witness.hear(fact)
+    def _record_fact(self, fact: Fact) -> None:
+        self.checker.record_fact(fact)
         if not isinstance(fact, Listed):
             item = fact.old if isinstance(fact, Deleted) else fact.new
             where = f" on {item.node_name}" if isinstance(item, Pod) and item.node_name else ""
-            told = f"{fact.resource} is told {type(fact).__name__.lower()}"
-            self.note(item.metadata.name, f"{told}{where}")
+            text = f"{fact.resource} is told {type(fact).__name__.lower()}"
+            self.note(item.metadata.name, f"{text}{where}")
 
     def note(self, subject: str, text: str) -> None:
         """Write into the journal."""
-        if not self.dead:
-            self._storm.note(subject, text)
+        if not self.ended:
+            self._injector.note(subject, text)
 
-    def judge(self, rule: Callable[[], None]) -> None:
-        """Hold what is about to be done against *rule*; what it breaks is kept for later."""
-        if self.dead:
+    def check(self, rule: Callable[[], None]) -> None:
+        """Evaluate *rule*; the first violation is kept in `broken`.
+
+        It is not raised here: the product would handle it as a failure of its own request.
+        """
+        if self.ended:
             return
         try:
-            self.effective.update(set(self._storm.api.bound) - self._storm.foreign)
+            self.effective.update(set(self._injector.api.bound) - self._injector.bound_by_others)
             rule()
         except AssertionError as problem:
             self.broken = self.broken or problem
 
     def _exists(self, pod: Pod) -> bool:
-        found = self._storm.api.documents.get(pod_path(pod))
+        found = self._injector.api.documents.get(pod_path(pod))
         return found is not None and found["metadata"]["uid"] == pod.uid
 
     # Its end.
 
     def kill_after(self, steps: int) -> None:
-        """Die at the await point that many from now."""
+        """Kill the process after *steps* more steps of its tasks."""
         self._fatal_step = min(self._fatal_step, steps)
 
-    def dare(self) -> None:
-        """Make a request that changes something."""
-        steps = self._doom()
+    def before_change(self) -> None:
+        """Draw whether a request that changes something is among the last steps."""
+        steps = self._draw_kill()
         if steps is not None:
             self.kill_after(steps)
 
-    def spare(self) -> None:
-        """Do not die any more."""
+    def cancel_kill(self) -> None:
+        """Forget a kill that was drawn."""
         self._fatal_step = NEVER
 
-    def die(self, where: str = "") -> None:
-        """Take no further step."""
-        if self.dead:
+    def end(self, where: str = "") -> None:
+        """Let no task take a further step; *where* is empty at the end of the run."""
+        if self.ended:
             return
         if where:
             self.note("scheduler", f"is killed in {where}")
-        self.dead = True
+        self.ended = True
         for task in self._tasks:
             task.cancel()
         if where:
-            self._on_death(where)
+            self._on_kill(where)
 
     # Its tasks.
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
-        """Begin a task; it is kept because it is ours."""
+        """Start a task of this process; `add_task` keeps the reference to it."""
         asyncio.get_running_loop().create_task(work)
 
-    def adopt(self, task: "asyncio.Task[Any]") -> None:
-        """Take in a task that was begun by one of ours."""
+    def add_task(self, task: "asyncio.Task[Any]") -> None:
+        """Register a task that this process started."""
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    def passed(self, coro: "Coroutine[Any, Any, Any]") -> None:
-        """Note that a task of ours waits again."""
+    def step_done(self, coro: "Coroutine[Any, Any, Any]") -> None:
+        """Count one step of a task of this process; kill the process if it was the last one."""
         self._fatal_step -= 1
-        if self._fatal_step < 0 and not self.dead:
-            self.die(_innermost(coro))
+        if self._fatal_step < 0 and not self.ended:
+            self.end(_waiting_function(coro))
 
 
-class _Mortal(Coroutine[Any, Any, Any]):
-    """A coroutine that takes no step once the process is dead."""
+class _KillableCoroutine(Coroutine[Any, Any, Any]):
+    """A coroutine that takes no step once its process has ended."""
 
-    def __init__(self, coro: Coroutine[Any, Any, Any], life: SchedulerProcess) -> None:
+    def __init__(self, coro: Coroutine[Any, Any, Any], process: SchedulerProcess) -> None:
         self._coro = coro
-        self._life = life
+        self._process = process
 
     def send(self, value: Any) -> Any:
-        self._perish_if_dead()
+        self._end_if_killed()
         found = self._coro.send(value)
-        self._life.passed(self._coro)
+        self._process.step_done(self._coro)
         return found
 
     def throw(self, *problem: Any) -> Any:
-        self._perish_if_dead()
+        self._end_if_killed()
         found = self._coro.throw(*problem)
-        self._life.passed(self._coro)
+        self._process.step_done(self._coro)
         return found
 
     def close(self) -> None:
@@ -237,14 +240,14 @@ class _Mortal(Coroutine[Any, Any, Any]):
     def __await__(self) -> Generator[Any, Any, Any]:
         return self._coro.__await__()
 
-    def _perish_if_dead(self) -> None:
-        """End the coroutine; what it does on its way out reaches nobody."""
-        if not self._life.dead:
+    def _end_if_killed(self) -> None:
+        """Cancel the coroutine until it ends; whatever it raises then is lost with its process."""
+        if not self._process.ended:
             return
-        for _ in range(_LAST_WORDS):
+        for _ in range(_CANCELLATIONS_MAXIMUM):
             try:
                 self._coro.throw(asyncio.CancelledError)
-            except BaseException:  # noqa: BLE001 - however it ends, it is not ours to mind
+            except BaseException:  # noqa: BLE001 - a killed process reports nothing
                 break
         raise asyncio.CancelledError
 
@@ -254,36 +257,37 @@ def _make_task(
     coro: Any,
     context: contextvars.Context | None = None,
 ) -> "asyncio.Task[Any]":
-    """Make a task; it is mortal if a mortal one makes it."""
-    life = context.get(_OF_LIFE) if context is not None else _OF_LIFE.get()
-    if life is None:
+    """Make a task; it belongs to the process of the task that makes it, if any."""
+    process = context.get(_PROCESS) if context is not None else _PROCESS.get()
+    if process is None:
         return asyncio.Task(coro, loop=loop, context=context)
-    task = asyncio.Task(_Mortal(coro, life), loop=loop, context=context)
-    life.adopt(task)
+    task = asyncio.Task(_KillableCoroutine(coro, process), loop=loop, context=context)
+    process.add_task(task)
     return task
 
 
-def _innermost(coro: Any) -> str:
+def _waiting_function(coro: Any) -> str:
     """Name the function of the product that waits, and the line where it does."""
     found = "the event loop"
     while coro is not None:
         frame = getattr(coro, "cr_frame", None) or getattr(coro, "ag_frame", None)
-        home, _, file = ("" if frame is None else frame.f_code.co_filename).rpartition("/")
-        if frame is not None and "/scheduler/" in home and not home.endswith("/testing"):
+        module = "" if frame is None else frame.f_globals["__name__"]
+        if frame is not None and module.startswith("scheduler.") and ".testing." not in module:
+            file = frame.f_code.co_filename.rpartition("/")[2]
             found = f"{frame.f_code.co_qualname}, {file}:{frame.f_lineno}"
         coro = getattr(coro, "cr_await", None)
     return found
 
 
 class Connection:
-    """How a scheduler reaches the API server; a killed one hears nothing more.
+    """Carries the requests of one process to the API server; a killed process gets no answers.
 
-    The server goes on with a request whose sender is dead.
+    The server goes on with a request whose sender was killed.
     """
 
-    def __init__(self, api: SimulatedApi, life: SchedulerProcess) -> None:
+    def __init__(self, api: SimulatedApi, process: SchedulerProcess) -> None:
         self._api = api
-        self._life = life
+        self._process = process
         self._outside = contextvars.Context()
 
     async def get(self, path: str, params: Params | None = None) -> bytes:
@@ -291,20 +295,20 @@ class Connection:
         return await self._carry(lambda: self._api.get(path, params), changes=False)
 
     async def post(self, path: str, body: bytes, params: Params | None = None) -> bytes:
-        """Create what *body* says; bindings are judged on their way."""
+        """Create what *body* says; bindings are checked before they are sent."""
         _, _, name, sub = path.rsplit("/", 3)
         if sub != "binding":
             return await self._carry(lambda: self._api.post(path, body, params))
         binding = msgspec.json.decode(body)
         uid, node = PodUid(binding["metadata"].get("uid", "")), binding["target"]["name"]
-        witness = self._life.witness
-        self._life.note(name, f"is posted to {node}")
-        self._life.judge(lambda: witness.posting(f"default/{name}", uid, node))
+        checker = self._process.checker
+        self._process.note(name, f"is posted to {node}")
+        self._process.check(lambda: checker.posting(f"default/{name}", uid, node))
         try:
             return await self._carry(lambda: self._api.post(path, body, params))
         except ApiError as error:
-            self._life.note(name, f"is not bound: {error}")
-            witness.answered(uid, error)
+            self._process.note(name, f"is not bound: {error}")
+            checker.answered(uid, error)
             raise
 
     async def put(self, path: str, body: bytes, params: Params | None = None) -> bytes:
@@ -318,28 +322,28 @@ class Connection:
         return await self._carry(lambda: self._api.patch(path, body, content_type, params))
 
     async def delete(self, path: str, body: bytes = b"", params: Params | None = None) -> bytes:
-        """Delete what is at *path*; evictions are judged on their way."""
+        """Delete what is at *path*; evictions are checked before they are sent."""
         _, _, name = path.rpartition("/")
         uid = msgspec.json.decode(body or b"{}").get("preconditions", {}).get("uid", "")
-        self._life.note(name, "is to be deleted")
-        self._life.judge(lambda: self._life.witness.deleting(f"default/{name}", PodUid(uid)))
+        self._process.note(name, "is to be deleted")
+        self._process.check(lambda: self._process.checker.deleting(f"default/{name}", PodUid(uid)))
         return await self._carry(lambda: self._api.delete(path, body, params))
 
     async def _carry(
         self, request: Callable[[], Coroutine[Any, Any, bytes]], *, changes: bool = True
     ) -> bytes:
-        """Let the API server work on *request*, outside of our life."""
+        """Let the API server serve *request* in a task that does not belong to the process."""
         loop = asyncio.get_running_loop()
-        if self._life.dead:
+        if self._process.ended:
             await loop.create_future()
         if changes:
-            self._life.dare()
+            self._process.before_change()
         served = loop.create_task(request(), context=self._outside.copy())
-        served.add_done_callback(_hear_out)
+        served.add_done_callback(_retrieve_exception)
         return await asyncio.shield(served)
 
 
-def _hear_out(served: "asyncio.Future[bytes]") -> None:
-    """Take note of how a request ended whose sender may be dead."""
+def _retrieve_exception(served: "asyncio.Future[bytes]") -> None:
+    """Retrieve the error of a request whose sender may be gone: asyncio logs it otherwise."""
     if not served.cancelled():
         served.exception()

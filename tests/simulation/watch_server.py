@@ -19,12 +19,12 @@ from scheduler.testing.documents import Document, encode, is_of, selects
 from scheduler.testing.simulated_api import SimulatedApi
 
 BOOKMARK_SECONDS: Final = 60.0
-_ENDED_INITIAL: Final = {"annotations": {"k8s.io/initial-events-end": "true"}}
+_INITIAL_EVENTS_END: Final = {"annotations": {"k8s.io/initial-events-end": "true"}}
 
 
 @dataclass(slots=True)
 class _History:
-    """What happened to one resource: version and line of each change after *compacted*."""
+    """The changes of one resource: version and line of each one after *compacted*."""
 
     resource: Resource
     lines: deque[tuple[int, bytes]] = field(default_factory=deque)
@@ -46,34 +46,34 @@ class _Stream:
     def __init__(self, lag: Callable[[], float]) -> None:
         self._lag = lag
         self._lines: deque[tuple[float, bytes]] = deque()
-        self._stirred: asyncio.Future[None] | None = None
+        self._woken: asyncio.Future[None] | None = None
         self._due = 0.0
         self._silent = False
         self._broken: str | None = None
 
     def push(self, line: bytes) -> None:
         if self._silent:
-            return  # and whoever waits goes on counting the seconds
+            return  # the reader's silence timer goes on
         self._due = max(self._due, asyncio.get_running_loop().time() + self._lag())
         self._lines.append((self._due, line))
-        self._stir()
+        self._wake()
 
     def hold(self, seconds: float) -> None:
-        """Tell nothing for a while, then everything."""
+        """Delay all lines for *seconds*."""
         self._due = max(self._due, asyncio.get_running_loop().time() + seconds)
 
     def hang(self) -> None:
-        """Tell nothing more, as a connection does whose other end is gone without a word."""
+        """Send nothing more, like a connection whose peer vanished without a reset."""
         self._silent = True
-        self._stir()
+        self._wake()
 
     def cut(self, why: str) -> None:
-        """End; *why* is empty where the server ends the watch in good order."""
+        """End the stream; *why* is empty where the server closes it cleanly."""
         self._broken = why
-        self._stir()
+        self._wake()
 
     async def next(self, silence_seconds: float) -> bytes | None:
-        """Return the next line; None where the server ends the watch, b"" for a bookmark."""
+        """Return the next line; None where the server closes the watch, b"" for a bookmark."""
         loop = asyncio.get_running_loop()
         while self._broken is None:
             if self._silent:
@@ -95,21 +95,21 @@ class _Stream:
         return None
 
     def _is_idle(self) -> bool:
-        """Tell whether everything was sent; a bookmark says so."""
+        """Return whether everything was sent, which a bookmark promises."""
         return not self._silent and not self._lines
 
     async def _wait(self, until: float) -> None:
         loop = asyncio.get_running_loop()
-        self._stirred = loop.create_future()
-        timer = loop.call_at(until, self._stir)
+        self._woken = loop.create_future()
+        timer = loop.call_at(until, self._wake)
         try:
-            await self._stirred
+            await self._woken
         finally:
             timer.cancel()
 
-    def _stir(self) -> None:
-        if self._stirred is not None and not self._stirred.done():
-            self._stirred.set_result(None)
+    def _wake(self) -> None:
+        if self._woken is not None and not self._woken.done():
+            self._woken.set_result(None)
 
 
 class WatchServer:
@@ -120,7 +120,7 @@ class WatchServer:
         resources: What can be watched.
         latency: Returns how long the next answer takes.
         lag: Returns how much later than a change its line is sent.
-        weather: Told what is watched, it returns the error that meets a request; None for none.
+        choose_error: Returns the error of a request for a resource; None for none.
         streams_lists: Whether the server knows lists that are streams.
     """
 
@@ -131,18 +131,18 @@ class WatchServer:
         *,
         latency: Callable[[], float],
         lag: Callable[[], float],
-        weather: Callable[[Resource], Throttled | Unreachable | None],
+        choose_error: Callable[[Resource], Throttled | Unreachable | None],
         streams_lists: bool = True,
     ) -> None:
         self._api = api
         self._latency = latency
         self._lag = lag
-        self._weather = weather
+        self._choose_error = choose_error
         self._streams_lists = streams_lists
         self._histories = {resource: _History(resource) for resource in resources}
         api.listen(self._note)
 
-    # What befalls it.
+    # Faults.
 
     def hold(self, resource: Resource, seconds: float) -> None:
         """Send nothing about *resource* for *seconds*, then everything."""
@@ -150,17 +150,17 @@ class WatchServer:
             stream.hold(seconds)
 
     def cut(self, resource: Resource, why: str = "connection reset by peer") -> None:
-        """Break the watches of *resource*; *why* is empty where they end in good order."""
+        """Break the watches of *resource*; *why* is empty where they end cleanly."""
         for stream in self._histories[resource].open:
             stream.cut(why)
 
     def hang(self, resource: Resource) -> None:
-        """Let the watches of *resource* be silent for good."""
+        """Let the open watches of *resource* send nothing more."""
         for stream in self._histories[resource].open:
             stream.hang()
 
     def compact(self, resource: Resource) -> None:
-        """Forget what happened to *resource*: who was not told yet has to list again."""
+        """Forget the changes of *resource*: a watch from an older version expires (410)."""
         history = self._histories[resource]
         history.lines.clear()
         history.compacted = self._api.version
@@ -170,7 +170,7 @@ class WatchServer:
     async def get(self, path: str, params: Params | None = None) -> bytes:
         """List all there is."""
         resource = self._resource(path, params or {})
-        await self._meet(resource)
+        await self._maybe_fail(resource)
         items = list(self._documents(resource))
         return encode({"metadata": {"resourceVersion": str(self._api.version)}, "items": items})
 
@@ -179,18 +179,18 @@ class WatchServer:
     ) -> AsyncGenerator[bytes]:
         """Yield the lines of a watch."""
         resource = self._resource(path, params)
-        await self._meet(resource)
+        await self._maybe_fail(resource)
         history = self._histories[resource]
         stream = _Stream(self._lag)
         if "sendInitialEvents" in params:
             if not self._streams_lists:
                 raise Rejected("sendInitialEvents is forbidden for watch", status=422)
             lines = [_line("ADDED", each) for each in self._documents(resource)]
-            lines.append(self._bookmark(_ENDED_INITIAL))
+            lines.append(self._bookmark(_INITIAL_EVENTS_END))
         else:
             since = int(params["resourceVersion"])
             if since < history.compacted:
-                yield _gone(since, history.compacted)
+                yield _expired(since, history.compacted)
                 return
             lines = list(history.since(since))
         for line in lines:
@@ -202,13 +202,13 @@ class WatchServer:
         finally:
             history.open.remove(stream)
 
-    async def _meet(self, resource: Resource) -> None:
+    async def _maybe_fail(self, resource: Resource) -> None:
         await asyncio.sleep(self._latency())
-        if problem := self._weather(resource):
+        if problem := self._choose_error(resource):
             raise problem
 
     def _resource(self, path: str, params: Mapping[str, str]) -> Resource:
-        """Return what is asked for."""
+        """Return the resource that a path and its selector name."""
         selector = params.get("fieldSelector", "")
         return next(
             resource
@@ -236,7 +236,8 @@ class WatchServer:
             if new is not None and selects(resource, new):
                 history.add(version, _line("MODIFIED" if was else "ADDED", new))
             elif old is not None and was:
-                # What leaves the selection is told as it was before, with the version of its end.
+                # As in the real API server: an object that leaves the selection is sent as it was
+                # before, with the resource version of the change.
                 metadata = old["metadata"] | {"resourceVersion": str(version)}
                 history.add(version, _line("DELETED", old | {"metadata": metadata}))
 
@@ -245,6 +246,6 @@ def _line(kind: str, item: Document) -> bytes:
     return encode({"type": kind, "object": item})
 
 
-def _gone(since: int, compacted: int) -> bytes:
+def _expired(since: int, compacted: int) -> bytes:
     message = f"too old resource version: {since} ({compacted})"
     return _line("ERROR", {"code": 410, "reason": "Expired", "message": message})
