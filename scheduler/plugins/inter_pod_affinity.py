@@ -126,7 +126,7 @@ class InterPodAffinity:
     def _weights(self, pod: Pod, terms: PodAffinityTerms, nodes: NodeTable) -> _ByKey:
         """Collect, by topology key, which pods to count and the weight of each."""
         weights: _ByKey = defaultdict(list)
-        # As upstream, ignorePreferredTermsOfExistingPods concerns pods without preferred terms only:
+        # ignorePreferredTermsOfExistingPods concerns pods without preferred terms, as upstream:
         # for a pod with its own, the terms of existing pods count as well.
         if self._ignore_existing and not terms.preferred:
             return weights
