@@ -185,7 +185,10 @@ class Arena:
             kubeconfig=self.plane.kubeconfig_for(user, ["system:masters"]),
             port=self._reserved.pop(0) if self._reserved else 0,
             secure=True,
-        ).start()
+        )
+        # Killed replicas too: their ports are claimed until then.
+        self._exits.callback(scheduler.stop)
+        scheduler.start()
         # Pods and nodes: a standby that has both takes over without a list.
         scheduler.process.wait_until(
             lambda: len(scheduler.lines("watch.synced")) >= 2, "reading the cluster"

@@ -84,7 +84,10 @@ class RunningScheduler:
         return self
 
     def stop(self) -> int:
-        """End the process with SIGTERM, as a kubelet does, and return its exit code."""
+        """End the process with SIGTERM, as a kubelet does, and return its exit code.
+
+        One that has ended already, by itself or by `kill`, only gives its port back.
+        """
         code = self.process.stop(grace_seconds=_STOP_SECONDS)
         self._ports.release()
         return code
