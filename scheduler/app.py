@@ -194,7 +194,7 @@ class _Run:
         self._core.care.timer.install()
         await self._serving.open()
         log.info(event_names.SCHEDULER_STARTED, version=__version__)
-        self._leadership.apply()
+        self._leadership.start()
         delivering = asyncio.create_task(self._outside.recorder.run())
         reflecting = asyncio.create_task(self._reflect())
         looping = asyncio.create_task(self._core.loop.run())

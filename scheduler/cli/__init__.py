@@ -8,14 +8,14 @@ for everything else.
 import click
 
 from scheduler.cli.check import check
+from scheduler.cli.error_reporting import ErrorReportingGroup
 from scheduler.cli.explain import explain
-from scheduler.cli.failures import Careful
 from scheduler.cli.run import run
 from scheduler.version import __version__
 
 
 @click.group(
-    cls=Careful,
+    cls=ErrorReportingGroup,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.version_option(__version__, prog_name="py-scheduler", message="%(prog)s %(version)s")

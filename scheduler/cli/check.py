@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from scheduler.cli.failures import WITH_TRACEBACK
+from scheduler.cli.error_reporting import WITH_TRACEBACK
 from scheduler.cli.help import GroupedCommand, option, options
 from scheduler.cli.texts import read_text
 from scheduler.config.run_settings import RunSettings

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import click
 
-from scheduler.cli.failures import WITH_TRACEBACK
+from scheduler.cli.error_reporting import WITH_TRACEBACK
 from scheduler.cli.help import GroupedCommand, option, options
 from scheduler.cli.texts import read_text
 
@@ -24,8 +24,8 @@ _POD = options(
         "-f",
         "--filename",
         metavar="FILE",
-        help="A pod that does not exist yet, YAML or JSON; it is completed as the API server would"
-        " complete it, by a dry run on a cluster, by listed rules on a snapshot.",
+        help="The manifest of a pod that does not exist yet, YAML or JSON. The API server completes"
+        " it by a dry run; on a snapshot, the rules in docs/explain.md do.",
     ),
 )
 
@@ -78,7 +78,7 @@ _OUTPUT = options(
         metavar="NUMBER",
         type=click.IntRange(0),
         default=0,
-        help="Show so many feasible and so many refused nodes in the table; 0: all.  [default: 0]",
+        help="Show at most this many feasible and rejected nodes each; 0: all.  [default: 0]",
     ),
     option("--debug", is_flag=True, help="Show where something went wrong."),
 )
@@ -92,7 +92,7 @@ _OUTPUT = options(
 @_OUTPUT
 @click.pass_context
 def explain(ctx: click.Context, /, name: str, **flags: Any) -> None:
-    """Tell where the pod NAME would go and why, without doing anything.
+    """Tell on which node the pod NAME would be bound and why, without binding it.
 
     \b
     py-scheduler explain -n shop web-1
@@ -103,11 +103,11 @@ def explain(ctx: click.Context, /, name: str, **flags: Any) -> None:
     name = name.removeprefix("pods/").removeprefix("pod/")  # as kubectl writes it
     _check(name, flags)
     # Late, so that --help and mistakes in flags answer at once.
-    from scheduler.explain.question import Question, answer
+    from scheduler.explain.request import ExplainRequest, explain_pod
     from scheduler.explain.table import table
 
-    said = answer(
-        Question(
+    said = explain_pod(
+        ExplainRequest(
             name=name,
             namespace=flags["namespace"],
             manifest=_text("--filename", flags["filename"]),

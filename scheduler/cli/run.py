@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 import click
 
-from scheduler.cli.failures import WITH_TRACEBACK
+from scheduler.cli.error_reporting import WITH_TRACEBACK
 from scheduler.cli.help import GroupedCommand, option, options, seconds
 from scheduler.cli.texts import read_text
 from scheduler.config.run_settings import RunSettings

@@ -1,4 +1,4 @@
-"""A picture from the API server, and a pod as the API server would complete it."""
+"""Reads the cluster's state from the API server, which also completes a new pod by a dry run."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
@@ -6,34 +6,36 @@ from typing import Any, Final
 import msgspec
 
 from scheduler.errors import ConfigurationError, Conflict, Forbidden, NotFound, Rejected
-from scheduler.explain.picture import Picture
+from scheduler.explain.cluster_state import ClusterState
 from scheduler.kube.listing import list_all
 from scheduler.kube.requests import Requests
 from scheduler.kube.watched import Watched
 
+# Unknown fields are ignored, as the API server does for kubectl without --validate: a manifest that
+# it would store with a warning can be explained.
 _DRY_RUN: Final = {"dryRun": "All", "fieldValidation": "Ignore"}
-_OF_THE_SERVER: Final = frozenset({"managedFields", "creationTimestamp", "uid", "generation"})
+_SET_BY_SERVER: Final = frozenset({"managedFields", "creationTimestamp", "uid", "generation"})
 
 
-async def read_cluster(requests: Requests, watched: Iterable[Watched[Any]]) -> Picture:
-    """List everything that one of *watched* stands for.
+async def read_cluster(requests: Requests, watched: Iterable[Watched[Any]]) -> ClusterState:
+    """List all objects of *watched*.
 
-    A resource that is optional, and that the server has not or does not show us, is left out.
+    An optional resource is left out if the server does not have it or forbids to list it.
 
     Raises:
         ApiError: If anything else goes wrong.
     """
-    picture = Picture()
+    state = ClusterState()
     for each in watched:
         try:
             async for item in list_all(requests, each):
-                picture.take(each.resource, item)
+                state.add(each.resource, item)
         except (Forbidden, NotFound):
             if not each.optional:
                 raise
         else:
-            picture.seen.add(each.resource)
-    return picture
+            state.seen.add(each.resource)
+    return state
 
 
 async def complete(
@@ -42,7 +44,7 @@ async def complete(
     """Return *document* as the API server would store it, and what it would fill in.
 
     Raises:
-        ConfigurationError: If the API server would not take the pod.
+        ConfigurationError: If the API server would reject the pod.
     """
     metadata = document.get("metadata") or {}
     where = namespace or metadata.get("namespace") or "default"
@@ -56,7 +58,7 @@ async def complete(
             f"ask about it by its name instead of -f"
         ) from error
     except (Rejected, Forbidden, NotFound) as error:
-        raise ConfigurationError(f"the API server would not take the pod: {error}") from error
+        raise ConfigurationError(f"the API server would reject the pod: {error}") from error
     completed: dict[str, Any] = msgspec.json.decode(answer)
     return completed, list(_added(document, completed))
 
@@ -66,6 +68,6 @@ def _added(given: Mapping[str, Any], completed: Mapping[str, Any]) -> Iterable[s
     for part in ("metadata", "spec"):
         before, after = given.get(part) or {}, completed.get(part) or {}
         for name, value in after.items():
-            if name not in _OF_THE_SERVER and before.get(name) != value:
+            if name not in _SET_BY_SERVER and before.get(name) != value:
                 short = value if isinstance(value, str | int | bool) else "…"
                 yield f"{part}.{name}: {short}"

@@ -1,6 +1,6 @@
-"""What the API server would add to a pod before a scheduler sees it.
+"""Completes a new pod as the API server would before a scheduler sees it.
 
-On a cluster the API server itself is asked, by a dry run. For a dump these rules stand in:
+On a cluster the API server does it itself, by a dry run. For a dump these rules replace it:
 
 ====================  ===========================================================================
 rule                  what it fills in
@@ -34,19 +34,20 @@ _SYSTEM_CLASSES: Final = {
 }
 _TOLERATED: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 
-Document = dict[str, Any]
+Manifest = dict[str, Any]
+"""A Kubernetes object, or a part of it, as it is written."""
 Note = Callable[[str], None]
 
 
 def complete(
     document: Mapping[str, Any], namespace: str, classes: Mapping[str, PriorityClass]
-) -> tuple[Document, list[str]]:
+) -> tuple[Manifest, list[str]]:
     """Return *document* as the rules complete it, and one line for each thing that was filled in.
 
     Raises:
         ConfigurationError: If the pod names a priority class that is not in *classes*.
     """
-    pod: Document = copy.deepcopy(dict(document))
+    pod: Manifest = copy.deepcopy(dict(document))
     done: list[str] = []
     metadata, spec = _part(pod, "metadata"), _part(pod, "spec")
     _name(metadata, namespace, done.append)
@@ -62,14 +63,14 @@ def complete(
     return pod, done
 
 
-def _part(document: Document, name: str) -> Document:
+def _part(document: Manifest, name: str) -> Manifest:
     part = document.setdefault(name, {})
     if not isinstance(part, dict):
         raise ConfigurationError(f"the pod's {name}: must be a map")
     return part
 
 
-def _name(metadata: Document, namespace: str, note: Note) -> None:
+def _name(metadata: Manifest, namespace: str, note: Note) -> None:
     if not metadata.get("name"):
         metadata["name"] = f"{metadata.get('generateName') or 'pod-'}00000"
         note(f"metadata.name: {metadata['name']}")
@@ -77,11 +78,11 @@ def _name(metadata: Document, namespace: str, note: Note) -> None:
         metadata["namespace"] = namespace or "default"
         note(f"metadata.namespace: {metadata['namespace']}")
     if not metadata.get("uid"):
-        # The real one will be random, and chooses among nodes of equal score.
+        # The real UID will be random. Ties are broken by it, so a fixed one repeats one answer.
         metadata["uid"] = f"{metadata['namespace']}/{metadata['name']}"
 
 
-def _prioritize(spec: Document, classes: Mapping[str, PriorityClass], note: Note) -> None:
+def _prioritize(spec: Manifest, classes: Mapping[str, PriorityClass], note: Note) -> None:
     name = spec.get("priorityClassName") or ""
     if name:
         found = classes.get(name) or _SYSTEM_CLASSES.get(name)
@@ -106,7 +107,7 @@ def _prioritize(spec: Document, classes: Mapping[str, PriorityClass], note: Note
         note(f"spec.preemptionPolicy: {found.preemption_policy} ({why})")
 
 
-def _tolerate(spec: Document, note: Note) -> None:
+def _tolerate(spec: Manifest, note: Note) -> None:
     tolerations = spec["tolerations"] = list(spec.get("tolerations") or [])
     for key in _TOLERATED:
         if any(_covers(each, key) for each in tolerations):
@@ -118,20 +119,20 @@ def _tolerate(spec: Document, note: Note) -> None:
 
 
 def _covers(toleration: Mapping[str, Any], key: str) -> bool:
-    """Tell whether the admission plugin would leave *key* alone because of *toleration*."""
+    """Tell whether *toleration* keeps the admission plugin from adding one for *key*."""
     return (toleration.get("key") or key) == key and (
         toleration.get("effect") or "NoExecute"
     ) == "NoExecute"
 
 
-def _containers(spec: Document) -> Iterator[tuple[str, Document]]:
+def _containers(spec: Manifest) -> Iterator[tuple[str, Manifest]]:
     for part in ("initContainers", "containers"):
         for index, container in enumerate(spec.get(part) or []):
             if isinstance(container, dict):
                 yield f"spec.{part}[{index}]", container
 
 
-def _request(container: Document, field: str, note: Note) -> None:
+def _request(container: Manifest, field: str, note: Note) -> None:
     resources = container.get("resources") or {}
     requests = resources.get("requests") or {}
     filled = {
@@ -145,7 +146,7 @@ def _request(container: Document, field: str, note: Note) -> None:
             note(f"{field}.resources.requests[{name}]: {limit} (its limit)")
 
 
-def _open_ports(container: Document, field: str, note: Note) -> None:
+def _open_ports(container: Manifest, field: str, note: Note) -> None:
     for index, port in enumerate(container.get("ports") or []):
         if isinstance(port, dict) and not port.get("hostPort"):
             port["hostPort"] = port.get("containerPort", 0)

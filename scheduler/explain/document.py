@@ -10,19 +10,19 @@ from scheduler.framework.profile import Profile
 from scheduler.model.pod import Pod
 
 SCHEMA_VERSION: Final = 1
-"""Grows when a field goes or changes its meaning; new fields may come at any time."""
+"""Grows when a field is removed or changes its meaning; new fields may be added at any time."""
 
-Document = dict[str, Any]
+ExplanationDocument = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Circumstances:
-    """What else a reader has to know.
+class ExplanationContext:
+    """What the document says beside the explanation itself.
 
     Args:
         nodes: How many nodes were judged.
         completed: What was filled into a pod that does not exist yet.
-        missing: Kinds that the snapshot says nothing about, and the plugins that read them.
+        missing: Kinds that the snapshot does not list, and the plugins that read them.
         notes: Anything else, one sentence each.
     """
 
@@ -32,7 +32,9 @@ class Circumstances:
     notes: Sequence[str] = ()
 
 
-def document(profile: Profile, explanation: Explanation, around: Circumstances) -> Document:
+def write_document(
+    profile: Profile, explanation: Explanation, context: ExplanationContext
+) -> ExplanationDocument:
     """Return everything as plain values, JSON-encodable."""
     decision = explanation.decision
     pod = decision.pod
@@ -43,7 +45,7 @@ def document(profile: Profile, explanation: Explanation, around: Circumstances) 
         "decision": type(decision).__name__,
         "node": decision.node if isinstance(decision, Bind | Preempt) else None,
         "message": message(decision),
-        "nodes": around.nodes,
+        "nodes": context.nodes,
         "feasible": sorted(explanation.feasible),
         "rejected": {
             name: [
@@ -59,9 +61,9 @@ def document(profile: Profile, explanation: Explanation, around: Circumstances) 
         "preemption": _preemption(decision),
         "gates": [{"plugin": name, "reason": reason} for name, reason in explanation.gates.items()],
         "failed": dict(explanation.failed),
-        "completed": list(around.completed),
-        "missing": [dict(each) for each in around.missing],
-        "notes": list(around.notes),
+        "completed": list(context.completed),
+        "missing": [dict(each) for each in context.missing],
+        "notes": list(context.notes),
     }
 
 
@@ -78,8 +80,8 @@ def message(decision: Decision) -> str:
             return decision.message
 
 
-def _scores(explanation: Explanation) -> Document:
-    found: Document = {name: {} for name in sorted(explanation.scored)}
+def _scores(explanation: Explanation) -> ExplanationDocument:
+    found: ExplanationDocument = {name: {} for name in sorted(explanation.scored)}
     for each in explanation.scores.by_plugin if explanation.scores else ():
         columns = zip(
             explanation.scored,
@@ -101,8 +103,8 @@ def _totals(explanation: Explanation) -> dict[str, int]:
     return dict(sorted(totals, key=lambda each: (-each[1], each[0])))
 
 
-def _preemption(decision: Decision) -> Document | None:
-    """Return what was found about making room; None where nobody was asked to."""
+def _preemption(decision: Decision) -> ExplanationDocument | None:
+    """Return what the post-filter plugins found; None where none ran, or none said anything."""
     match decision:
         case Preempt(node=node, victims=victims, candidates=candidates, message=message):
             return {

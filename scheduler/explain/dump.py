@@ -1,4 +1,7 @@
-"""A picture from files: what ``kubectl get nodes,pods -A -o json`` prints, or that as YAML."""
+"""Reads the cluster's state from files: the output of ``kubectl get nodes,pods -A -o json``.
+
+YAML is read as well.
+"""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
@@ -8,21 +11,21 @@ import msgspec
 import yaml
 
 from scheduler.errors import ConfigurationError
-from scheduler.explain.picture import Picture
+from scheduler.explain.cluster_state import ClusterState
 from scheduler.kube.decode import Decoder
 from scheduler.kube.watched import Watched
 from scheduler.model.fact import Resource
 from scheduler.model.objects import CustomObject
 
-Document = dict[str, Any]
-Text = tuple[str, str]
-"""What a file is called in messages, and what it holds."""
+Manifest = dict[str, Any]
+NamedText = tuple[str, str]
+"""A file's name, for messages, and its text."""
 
 REMEDY: Final = "give what `kubectl get nodes,pods -A -o json` prints"
 
 
 class _Loader(yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader):  # type: ignore[misc]
-    """Reads YAML as JSON would be read: times stay text."""
+    """Reads YAML as JSON: a timestamp stays text, since our decoder takes JSON types only."""
 
 
 _Loader.yaml_implicit_resolvers = {
@@ -31,22 +34,25 @@ _Loader.yaml_implicit_resolvers = {
 }
 
 
-def read_dump(texts: Iterable[Text], watched: Iterable[Watched[Any]]) -> Picture:
-    """Read everything in *texts* that one of *watched* stands for, and pass over the rest.
+def read_dump(texts: Iterable[NamedText], watched: Iterable[Watched[Any]]) -> ClusterState:
+    """Read the objects of *watched* in *texts*, and skip all others.
 
     Raises:
         ConfigurationError: If a text holds no Kubernetes objects.
     """
-    picture = Picture()
+    state = ClusterState()
     kinds = _Kinds(watched)
     for text in texts:
         for item in objects(text):
-            kinds.take(item, picture)
-    return picture
+            kinds.add(item, state)
+    return state
 
 
-def objects(text: Text) -> Iterator[Document]:
-    """Yield the objects in *text*, those of lists one by one; a list's end is an empty object.
+def objects(text: NamedText) -> Iterator[Manifest]:
+    """Yield the objects in *text*, items of lists one by one.
+
+    A list of one kind first yields an object without metadata: it says that the kind is listed,
+    even if there are no items.
 
     Raises:
         ConfigurationError: If there is anything else.
@@ -62,12 +68,12 @@ def objects(text: Text) -> Iterator[Document]:
             yield document
 
 
-def _items(name: str, document: Document, kind: str) -> Iterator[Document]:
+def _items(name: str, document: Manifest, kind: str) -> Iterator[Manifest]:
     items = document.get("items") or []
     if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
         raise ConfigurationError(f"{name}: items: must be a list of objects; {REMEDY}")
     inherited = {}
-    if kind != "List":  # a list of one kind: its items do not repeat it, and there may be none
+    if kind != "List":  # a list of one kind: its items do not repeat apiVersion and kind
         inherited = {"apiVersion": document.get("apiVersion"), "kind": kind.removesuffix("List")}
         yield inherited
     for item in items:
@@ -77,7 +83,7 @@ def _items(name: str, document: Document, kind: str) -> Iterator[Document]:
         yield whole
 
 
-def documents(text: Text) -> Iterator[Document]:
+def documents(text: NamedText) -> Iterator[Manifest]:
     """Yield the documents in *text*, JSON or YAML.
 
     Raises:
@@ -100,7 +106,7 @@ def documents(text: Text) -> Iterator[Document]:
 
 
 def _one_after_another(name: str, content: str) -> list[Any]:
-    """Read JSON objects that follow each other, as the output of several commands in one file."""
+    """Read JSON objects in a row: the output of several commands in one file."""
     decoder, found, at = json.JSONDecoder(), [], 0
     while at < len(content):
         try:
@@ -132,7 +138,7 @@ def _from_yaml(name: str, content: str) -> list[Any]:
 
 
 class _Kinds:
-    """Tells by apiVersion and kind how an object is read."""
+    """Finds the decoder of an object by its apiVersion and kind."""
 
     def __init__(self, watched: Iterable[Watched[Any]]) -> None:
         self._decoders: dict[tuple[str, str], tuple[Watched[Any], Decoder[Any]]] = {}
@@ -140,24 +146,24 @@ class _Kinds:
         for each in watched:
             if each.resource == Resource.FAILED_POD:
                 continue
-            version, plural = _place(each.path)
+            version, plural = _version_and_plural(each.path)
             row = each, Decoder(each)
             if each.kind is CustomObject:
                 self._plurals[version, plural] = row
             else:
                 self._decoders[version, each.resource.rpartition("/")[2]] = row
 
-    def take(self, document: Document, picture: Picture) -> None:
-        """Read *document* into *picture* if it is of a kind that counts."""
+    def add(self, document: Manifest, state: ClusterState) -> None:
+        """Read *document* into *state* if it is of a kind that plugins read."""
         found = self._find(str(document.get("apiVersion")), document["kind"])
         if found is None:
             return
         watched, decoder = found
         if "metadata" in document:
             raw = msgspec.Raw(msgspec.json.encode(document))
-            picture.take(watched.resource, decoder.item(raw))
+            state.add(watched.resource, decoder.item(raw))
         else:
-            picture.seen.add(watched.resource)
+            state.seen.add(watched.resource)
 
     def _find(self, version: str, kind: str) -> tuple[Watched[Any], Decoder[Any]] | None:
         if found := self._decoders.get((version, kind)):
@@ -166,14 +172,14 @@ class _Kinds:
         return next(filter(None, candidates), None) or self._find_by_prefix(version, kind)
 
     def _find_by_prefix(self, version: str, kind: str) -> tuple[Watched[Any], Decoder[Any]] | None:
-        """Find what is called otherwise in the plural, as NodeMetrics are ``nodes``."""
+        """Find a kind whose plural is another word: NodeMetrics are served as ``nodes``."""
         for (served, plural), row in self._plurals.items():
             if served == version and kind.lower().startswith(plural.removesuffix("s")):
                 return row
         return None
 
 
-def _place(path: str) -> tuple[str, str]:
+def _version_and_plural(path: str) -> tuple[str, str]:
     """Return apiVersion and plural of what is listed at *path*."""
     *_, version, plural = path.split("/")
     core = path.startswith("/api/")
@@ -181,7 +187,7 @@ def _place(path: str) -> tuple[str, str]:
 
 
 def _plurals(kind: str) -> Iterator[str]:
-    """Yield what a kind may be called in the plural; only the API server knows for sure."""
+    """Yield possible plurals of a kind; the API server alone knows the right one."""
     name = kind.lower()
     yield f"{name}s"
     yield f"{name}es"
@@ -190,11 +196,11 @@ def _plurals(kind: str) -> Iterator[str]:
 
 
 def missing_kinds(
-    picture: Picture, watched: Iterable[Watched[Any]], readers: Mapping[str, list[str]]
+    state: ClusterState, watched: Iterable[Watched[Any]], readers: Mapping[str, list[str]]
 ) -> list[dict[str, Any]]:
-    """Return the kinds nothing was told about, each with the plugins that would have read it."""
+    """Return the kinds that the source does not list, each with the plugins that read it."""
     wanted = (each.resource for each in watched if each.resource != Resource.FAILED_POD)
     return [
         {"kind": str(resource), "plugins": readers.get(resource, [])}
-        for resource in picture.missing(wanted)
+        for resource in state.missing(wanted)
     ]

@@ -1,29 +1,28 @@
 """The explanation as a table, for people."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
 
-Document = Mapping[str, Any]
+from scheduler.explain.document import ExplanationDocument
 
 
-def table(said: Document, limit: int = 0) -> str:
+def table(said: ExplanationDocument, limit: int = 0) -> str:
     """Return *said*, a document of scheduler.explain.document, as text.
 
     Args:
         said: The document.
-        limit: How many feasible and how many refused nodes are shown; 0 shows all.
+        limit: How many feasible and how many rejected nodes are shown; 0 shows all.
     """
     sections = (
         _head(said),
         _chosen(said, limit),
-        _refused(said, limit),
-        _room(said, limit),
-        _asides(said),
+        _rejected(said, limit),
+        _preemption(said, limit),
+        _notes(said),
     )
     return "\n\n".join("\n".join(lines) for lines in map(list, sections) if lines) + "\n"
 
 
-def _head(said: Document) -> Iterator[str]:
+def _head(said: ExplanationDocument) -> Iterator[str]:
     pod = said["pod"]
     yield f"Pod       {pod['namespace']}/{pod['name']}, priority {pod['priority']}"
     yield f"Profile   {said['profile']}"
@@ -38,7 +37,7 @@ def _head(said: Document) -> Iterator[str]:
         yield f"Gate      {gate['plugin']} keeps it out of the queue: {gate['reason']}"
 
 
-def _chosen(said: Document, limit: int) -> Iterator[str]:
+def _chosen(said: ExplanationDocument, limit: int) -> Iterator[str]:
     """Yield the feasible nodes, the best first, with every plugin's score."""
     if not said["feasible"]:
         return
@@ -70,12 +69,12 @@ def _cell(score: Mapping[str, int] | None) -> str:
     return f"{score['raw']} > {score['normalized']} > {score['weighted']}"
 
 
-def _refused(said: Document, limit: int) -> Iterator[str]:
+def _rejected(said: ExplanationDocument, limit: int) -> Iterator[str]:
     names = list(said["rejected"])
     if not names:
         return
     shown = names[: limit or None]
-    rows = [["REFUSED", "PLUGIN", "EVICTION COULD HELP", "REASON"]]
+    rows = [["REJECTED", "PLUGIN", "EVICTION COULD HELP", "REASON"]]
     for name in shown:
         for index, each in enumerate(said["rejected"][name]):
             rows.append(
@@ -90,14 +89,14 @@ def _refused(said: Document, limit: int) -> Iterator[str]:
     yield from _rest(len(names) - len(shown))
 
 
-def _room(said: Document, limit: int) -> Iterator[str]:
-    """Yield the ways to make room, the one that would be taken first."""
+def _preemption(said: ExplanationDocument, limit: int) -> Iterator[str]:
+    """Yield the candidates for preemption, the chosen one first."""
     preemption = said["preemption"]
     if not preemption or not preemption["candidates"]:
         return
     ranked = sorted(preemption["candidates"], key=lambda each: each["node"] != preemption["node"])
     shown = ranked[: limit or None]
-    rows = [["ROOM ON", "BUDGETS VIOLATED", "WOULD EVICT"]]
+    rows = [["PREEMPTION ON", "BUDGETS VIOLATED", "WOULD EVICT"]]
     for each in shown:
         mark = " *" if each["node"] == preemption["node"] else ""
         violated = str(each["pdb_violations"])
@@ -111,7 +110,7 @@ def _rest(count: int) -> Iterator[str]:
         yield f"… and {count} more"
 
 
-def _asides(said: Document) -> Iterator[str]:
+def _notes(said: ExplanationDocument) -> Iterator[str]:
     for plugin, problem in said["failed"].items():
         yield f"Failed    {plugin}: {problem}"
     for each in said["missing"]:

@@ -1,7 +1,10 @@
-"""What the owner of a pod holds against nodes, as far as a picture tells.
+"""Rebuilds the trust in nodes (see `cache.trust_ledger`) from the cluster's state.
 
-Pods that kubelets refused stay in the cluster for a while, and say why. What the running scheduler
-knows beyond that, preemptions that others undid, no picture shows.
+Pods that kubelets rejected stay in the cluster for a while, with the reason. The running scheduler
+also loses trust when other schedulers take freed capacity; no object says so, so that part is lost.
+
+Here wall time decides how long a node is avoided, an exception to the rule that it is for stamps
+only: the only times at hand are those that the API server wrote into the pods.
 """
 
 from collections.abc import Collection, Iterable, Iterator
@@ -14,12 +17,12 @@ from scheduler.model.pod import Pod
 from scheduler.model.trust import kubelet_rejection, owner_of, rejected_at
 
 
-def remember(
-    cache: ClusterCache, refused: Iterable[Pod], ours: Collection[str], now: float
+def rebuild_ledger(
+    cache: ClusterCache, rejected: Iterable[Pod], ours: Collection[str], now: float
 ) -> TrustLedger:
-    """Put into *cache* what follows *now*, seconds since 1970, from pods that were refused."""
+    """Write into *cache* which nodes are avoided *now*, in Unix seconds, after *rejected* pods."""
     ledger = TrustLedger()
-    dated = ((rejected_at(pod), pod) for pod in refused if pod.spec.scheduler_name in ours)
+    dated = ((rejected_at(pod), pod) for pod in rejected if pod.spec.scheduler_name in ours)
     known = sorted(((at, pod) for at, pod in dated if at is not None), key=lambda each: each[0])
     for at, pod in known:
         _apply(cache, ledger.pass_time(at))
@@ -28,8 +31,8 @@ def remember(
     return ledger
 
 
-def told(cache: ClusterCache, ledger: TrustLedger, pod: Pod, now: float) -> Iterator[str]:
-    """Say how long the owner of *pod* keeps away from which nodes."""
+def notes(cache: ClusterCache, ledger: TrustLedger, pod: Pod, now: float) -> Iterator[str]:
+    """Yield a sentence for each node that pods of *pod*'s owner avoid, and until when."""
     owner = owner_of(pod)
     for each in sorted(cache.view().objects.distrusts(owner), key=lambda each: each.node):
         until = ledger.until(owner, each.node)

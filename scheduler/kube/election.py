@@ -1,31 +1,15 @@
 """The election of a leader by a Lease, as a state machine without I/O.
 
-Theory of operation. ``Election`` is asked what to do *now*, and told how that went, and in between
-what a watch tells; the records are client-go's.
-
-=========  ==================================  ==========================================
-state      heard                               becomes, and does next
-=========  ==================================  ==========================================
-standby    held by another, record alive       standby; read again after the retry time
-standby    the record expires before that      standby; write in that moment
-standby    deleted, last record alive          standby; the same two
-standby    absent, released, expired or ours   standby; write
-standby    written                             leading; write again after the retry time
-leading    written                             leading; write again after the retry time
-leading    conflict                            leading; read at once
-leading    no answer                           leading; read after the retry time
-leading    read: ours, or absent               leading; write at once
-leading    read: another's                     lost
-leading    the renew deadline passed           lost
-lost       anything                            lost
-=========  ==================================  ==========================================
+Theory of operation. ``Election`` says what to do *now*, records how that went, and in between what
+a watch shows. The records are client-go's. `TRANSITIONS` has the states, what changes them, and
+what is done next.
 
 Four rules keep two leaders apart, whatever clocks, networks and watches do:
 
 * Another's lease expires by our own clock, counted from when its record was last *seen to change*,
   by a read or by a watch; the stamps in the record are never compared. A lease that was deleted
   expires then as well: its holder does not know yet.
-* What is replaced is the version that was seen: a renewal that nobody told us of is a conflict.
+* What is replaced is the version that was seen, so a renewal that we have not seen is a conflict.
 * We lead until the renew deadline after the *start* of the last renewal that succeeded, by a clock
   that counts while the machine is suspended; nothing is requested later than that.
 * A lost lease stays lost. The process ends, and another one applies anew.
@@ -34,13 +18,14 @@ Four rules keep two leaders apart, whatever clocks, networks and watches do:
 import random
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from enum import Enum
+from enum import StrEnum
 from typing import Final
 
 import msgspec
 
 from scheduler.errors import ApiError, Conflict, Throttled
 from scheduler.model.meta import Struct
+from scheduler.model.state_machine import Row, Transitions
 
 JITTER: Final = 1.2
 NEVER: Final = float("-inf")
@@ -150,7 +135,7 @@ class Resign:
 Action = Wait | Read | Create | Replace | Resign
 
 
-class Standing(Enum):
+class Standing(StrEnum):
     """Where a candidate stands."""
 
     STANDBY = "standby"
@@ -158,11 +143,67 @@ class Standing(Enum):
     LOST = "lost"
 
 
+class Cause(StrEnum):
+    """What can change where a candidate stands; what is read may come from a watch as well."""
+
+    HELD = "read: another's, alive"
+    FREE = "read: released, or expired"
+    OURS = "read: ours"
+    ABSENT = "read: there is none"
+    WRITTEN = "written"
+    CONFLICT = "conflict"
+    FAILED = "no answer"
+    DEADLINE = "the renew deadline passed"
+    ASKED = "asked what to do"
+
+
+TRANSITIONS: Final = Transitions(
+    Row(
+        Standing.STANDBY,
+        Cause.HELD,
+        Standing.STANDBY,
+        note="read again after the retry time, or write in the moment it expires before that",
+    ),
+    Row(Standing.STANDBY, Cause.FREE, Standing.STANDBY, note="write"),
+    Row(Standing.STANDBY, Cause.OURS, Standing.STANDBY, note="write"),
+    Row(
+        Standing.STANDBY,
+        Cause.ABSENT,
+        Standing.STANDBY,
+        note="write; but as if it were held while the last record is alive",
+    ),
+    Row(
+        Standing.STANDBY,
+        Cause.WRITTEN,
+        Standing.LEADING,
+        Standing.STANDBY,
+        note="write again after the retry time; standby if the answer took too long to lead on",
+    ),
+    Row(Standing.STANDBY, Cause.CONFLICT, Standing.STANDBY, note="read at once, the first time"),
+    Row(Standing.STANDBY, Cause.FAILED, Standing.STANDBY, note="read after the retry time"),
+    Row(
+        Standing.LEADING,
+        Cause.WRITTEN,
+        Standing.LEADING,
+        note="write again after the retry time",
+    ),
+    Row(Standing.LEADING, Cause.CONFLICT, Standing.LEADING, note="read at once, the first time"),
+    Row(Standing.LEADING, Cause.FAILED, Standing.LEADING, note="read after the retry time"),
+    Row(Standing.LEADING, Cause.OURS, Standing.LEADING, note="write at once"),
+    Row(Standing.LEADING, Cause.ABSENT, Standing.LEADING, note="write at once"),
+    Row(Standing.LEADING, Cause.HELD, Standing.LOST),
+    Row(Standing.LEADING, Cause.FREE, Standing.LOST, note="somebody released it in our name"),
+    Row(Standing.LEADING, Cause.DEADLINE, Standing.LOST),
+    Row(Standing.LOST, Cause.WRITTEN, Standing.LOST, note="a late answer changes nothing"),
+    Row(Standing.LOST, Cause.ASKED, Standing.LOST, note="stop for good"),
+)
+
+
 class Election:
     """One candidate's view of one Lease. Times come in; *now* never goes back.
 
-    Ask ``next_action``, carry it out, and tell the outcome by one of the ``note_`` methods. A
-    ``Wait`` is cut short by what a watch tells: ``note_told``, and ask again.
+    Carry out ``next_action``, record the outcome by one of the ``note_`` methods, and go on with
+    the next action. What a watch shows cuts a ``Wait`` short: record it by ``note_watched``.
     """
 
     def __init__(self, settings: LeaseSettings, *, rng: random.Random) -> None:
@@ -174,14 +215,14 @@ class Election:
         self._alive_until = NEVER
         self._writes_next = False
         self._not_before = NEVER
-        self._unwelcome_until = NEVER
+        self._throttled_until = NEVER
         self._asked_at = NEVER
         self._renewed_at = NEVER
         self._conflicts = 0
 
     @property
     def leading_until(self) -> float:
-        """The moment until which we lead, if nothing more is heard; the past if we do not."""
+        """The moment until which we lead, if nothing more happens; the past if we do not lead."""
         if self.standing is not Standing.LEADING:
             return NEVER
         return self._renewed_at + self.settings.renew_deadline_seconds
@@ -199,36 +240,43 @@ class Election:
     def next_action(self, now: float, wall: datetime) -> Action:
         """Return what to do at *now*; *wall* is the time to write into the record."""
         if self.standing is Standing.LEADING and now >= self.leading_until:
-            self._lose("the renew deadline passed")
+            self._lose(Cause.DEADLINE, "the renew deadline passed")
         if self.standing is Standing.LOST:
+            self._move(Cause.ASKED, Standing.LOST)
             return Resign(self.why_lost)
-        due = max(self._not_before, self._unwelcome_until)
+        due = max(self._not_before, self._throttled_until)
         if now < due:
             return Wait(due - now)
         self._asked_at = now
-        return self._write(wall) if self._writes_next else Read(self._patience())
+        return self._write(wall) if self._writes_next else Read(self._timeout_seconds())
 
     def note_read(self, lease: Lease, now: float) -> None:
-        """Hear that the Lease was read."""
+        """Record that the Lease was read."""
         if self._lease is None or self._lease.spec != lease.spec:
             self._alive_until = now + self._seconds_of(lease)
         self._lease = lease
-        if self.standing is Standing.LEADING and self.holder != self.settings.identity:
-            self._lose(f"held by {self.holder or 'nobody'}")
+        if self.holder == self.settings.identity:
+            cause = Cause.OURS
         else:
+            cause = Cause.HELD if self.holder and now < self._alive_until else Cause.FREE
+        if self.standing is Standing.LEADING and cause is not Cause.OURS:
+            self._lose(cause, f"held by {self.holder or 'nobody'}")
+        else:
+            self._move(cause, self.standing)
             self._consider(now)
 
     def note_absent(self, now: float) -> None:
-        """Hear that there is no Lease."""
+        """Record that there is no Lease."""
         self._lease = None
+        self._move(Cause.ABSENT, self.standing)
         self._consider(now)
 
-    def note_told(self, lease: Lease | None, now: float) -> None:
-        """Hear from a watch how the Lease is now, None if it was deleted; no use to a leader."""
+    def note_watched(self, lease: Lease | None, now: float) -> None:
+        """Record what a watch shows: the Lease, or None if it was deleted; no use to a leader."""
         if self.standing is not Standing.STANDBY:
             return
         if lease is not None and _is_older(_version_of(lease), self.version):
-            return  # the watch lags behind a read; taken for news, it would prolong a dead lease
+            return  # the watch lags behind a read; taken for a change, it would revive a dead lease
         self._not_before = now
         if lease is None:
             self.note_absent(now)
@@ -236,30 +284,39 @@ class Election:
             self.note_read(lease, now)
 
     def note_written(self, lease: Lease, now: float) -> None:
-        """Hear that what was asked for last was written, and how the server holds it."""
+        """Record that the last write succeeded; *lease* is what the server holds since."""
+        assert self._asked_at <= now, "the answer came before the request"
         self._lease = lease
         self._alive_until = NEVER
         self._conflicts = 0
         deadline = self._asked_at + self.settings.renew_deadline_seconds
-        if self.standing is Standing.LEADING and now >= self.leading_until:
-            self._lose("the renewal came after the renew deadline")
+        if self.standing is Standing.LOST:
+            self._move(Cause.WRITTEN, Standing.LOST)
+        elif self.standing is Standing.LEADING and now >= self.leading_until:
+            self._lose(Cause.DEADLINE, "the renewal came after the renew deadline")
         elif now < deadline:
-            self.standing = Standing.LEADING
+            self._move(Cause.WRITTEN, Standing.LEADING)
             self._renewed_at = self._asked_at
             # Leaders that were elected together must not renew together for ever.
             early = _EARLY * self._rng.random()
             self._not_before = now + self.settings.retry_seconds * (1 - early)
-        # Otherwise it took too long to begin to lead on; the record is ours, write it once more.
+        else:
+            # It took too long to begin to lead; the record is ours, so it is written once more.
+            self._move(Cause.WRITTEN, Standing.STANDBY)
 
     def note_failed(self, error: ApiError, now: float) -> None:
-        """Hear that what was asked for last failed, or that its answer was lost."""
+        """Record that the last request failed, or that its answer was lost."""
         self._writes_next = False
-        if isinstance(error, Conflict) and not self._conflicts:
-            self._conflicts += 1
-            return  # somebody wrote in between, perhaps ourselves in a lost answer: look at once
+        if isinstance(error, Conflict):
+            self._move(Cause.CONFLICT, self.standing)
+            if not self._conflicts:
+                self._conflicts += 1
+                return  # a write came in between, perhaps our own with its answer lost: read now
+        else:
+            self._move(Cause.FAILED, self.standing)
         self._retry(now)
         if isinstance(error, Throttled):
-            self._unwelcome_until = now + error.retry_after_seconds
+            self._throttled_until = now + error.retry_after_seconds
 
     def released(self, seen: Lease, wall: datetime) -> Lease | None:
         """Return *seen* with nobody in it, or None where it is not ours to give up."""
@@ -276,7 +333,7 @@ class Election:
         return msgspec.structs.replace(seen, spec=record)
 
     def _consider(self, now: float) -> None:
-        """Write next, or later, or read again: by what was just heard."""
+        """Choose whether the next action is a write or another read, and when."""
         self._writes_next = self.standing is Standing.LEADING or now >= self._alive_until
         if not self._writes_next:
             self._retry(now)
@@ -295,8 +352,8 @@ class Election:
                 "namespace": self.settings.namespace,
                 "name": self.settings.name,
             }
-            return Create(Lease(metadata=meta, spec=record), self._patience())
-        return Replace(msgspec.structs.replace(self._lease, spec=record), self._patience())
+            return Create(Lease(metadata=meta, spec=record), self._timeout_seconds())
+        return Replace(msgspec.structs.replace(self._lease, spec=record), self._timeout_seconds())
 
     def _record(self, stamp: str) -> LeaseRecord:
         seen = self._lease.spec if self._lease else None
@@ -310,7 +367,7 @@ class Election:
             lease_transitions=transitions if ours or seen is None else transitions + 1,
         )
 
-    def _patience(self) -> float:
+    def _timeout_seconds(self) -> float:
         """How long the next request may take: no answer counts after the renew deadline."""
         if self.standing is not Standing.LEADING:
             return self.settings.request_seconds
@@ -330,9 +387,12 @@ class Election:
             # A leader whose request hung has waited already: its deadline is near.
             self._not_before = max(now, self._asked_at + seconds)
 
-    def _lose(self, why: str) -> None:
-        self.standing = Standing.LOST
+    def _lose(self, cause: Cause, why: str) -> None:
+        self._move(cause, Standing.LOST)
         self.why_lost = why
+
+    def _move(self, cause: Cause, to: Standing) -> None:
+        self.standing = TRANSITIONS.move(self.standing, cause, to, self.settings.identity)
 
 
 def _version_of(lease: Lease) -> str:

@@ -182,7 +182,7 @@ class LeaseKeeper:
     def _hear(self, news: Sequence[Lease | None]) -> None:
         holder = self._election.holder
         for lease in news:
-            self._election.note_told(lease, self._clock())
+            self._election.note_watched(lease, self._clock())
         self._tell_whether_other_than(holder)
 
     async def _ask(self, requests: Requests, action: Read | Create | Replace) -> None:

@@ -29,7 +29,8 @@ from scheduler.preemption.evictions import EvictionGate, Evictions
 from scheduler.preemption.freed_capacity import FreedCapacities
 from scheduler.preemption.other_schedulers import OtherSchedulers
 from scheduler.queue.hints import ProfileRules, rules_for
-from scheduler.queue.scheduling_queue import QueueSettings, SchedulingQueue
+from scheduler.queue.queue_settings import QueueSettings
+from scheduler.queue.scheduling_queue import SchedulingQueue
 from scheduler.reporting.failure_handler import AttemptFailure, FailureHandler
 from scheduler.reporting.inbox import Inbox
 from scheduler.reporting.status_writer import StatusWriter

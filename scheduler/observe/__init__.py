@@ -1,6 +1,5 @@
-"""What can be seen from outside: logs, metrics, health and the story of each pod.
+"""What can be seen from outside: logs, metrics, health and the history of each pod.
 
-This room records; it decides nothing and nothing waits for it. It knows values from below, and
-neither the API client nor the loop: those hand it what they saw, or a function to ask when somebody
-looks.
+This room records; it decides nothing, and no decision waits for it. It imports values from below,
+and neither the API client nor the loop: those call it, or give it a function that reads a gauge.
 """

@@ -1,8 +1,8 @@
-"""Plugins by users: found by the names that a configuration gives them, and by no other.
+"""Finds out-of-tree plugins by the names that a configuration gives them.
 
-Two ways lead here. An installed package names its plugins in the entry-point group
-``scheduler.plugins``; a configuration may also name a class outright, as ``module:Class``. Nothing
-is imported that no profile enables: an import runs code.
+There are two ways. An installed package names its plugins in the entry-point group
+``scheduler.plugins``; a configuration may also name a class itself, as ``module:Class``. Only what
+a profile enables is imported: an import runs code.
 """
 
 import inspect
@@ -43,14 +43,19 @@ def build_profiles(
 
 
 def out_of_tree_plugins(profile: Profile) -> frozenset[str]:
-    """Return the names of the plugins of *profile* that did not come with the scheduler."""
+    """Return the names of the plugins of *profile* that did not come with the scheduler.
+
+    The class decides, and not its module or its name: a user's subclass of an in-tree plugin is
+    out-of-tree as well.
+    """
     return frozenset(p.name for p in profile.plugins if IN_TREE.get(p.name) is not type(p))
 
 
 def load(names: Collection[str]) -> dict[str, type]:
     """Import the plugins among *names* that did not come with the scheduler.
 
-    A name that nothing stands behind is passed over: who reads the configuration refuses it.
+    A name without a plugin is passed over here: `Draft.resolve` rejects it with its place in the
+    document.
 
     Raises:
         ConfigurationError: With one line for each plugin that cannot be used.
@@ -73,7 +78,7 @@ def load(names: Collection[str]) -> dict[str, type]:
 
 
 def _offered() -> Mapping[str, list[EntryPoint]]:
-    """Return what installed packages offer, by name; none of it is imported."""
+    """Return the entry points of installed packages, by name; none of them is imported."""
     offered: dict[str, list[EntryPoint]] = {}
     for entry in entry_points(group=GROUP):
         offered.setdefault(entry.name, []).append(entry)
@@ -116,7 +121,7 @@ def _import(target: str, name: str = "") -> type:
 
 
 def _checked(found: object, who: str, module: str, attribute: str) -> type:
-    """Hold what every plugin class must be, so that it cannot surprise later."""
+    """Check what every plugin class must be, so that a mistake shows before the first pod."""
     if not isinstance(found, type):
         what = "has no" if found is None else "holds no class"
         raise ConfigurationError(
@@ -155,7 +160,7 @@ def _checked(found: object, who: str, module: str, attribute: str) -> type:
 
 
 def _check(profiles: Iterable[Profile]) -> None:
-    """Look at the plugins once they are made: their name and needs may depend on arguments."""
+    """Check the plugins once they are made: their name and needs may depend on arguments."""
     problems: list[str] = []
     for profile in profiles:
         taken: dict[str, type] = {}
@@ -176,7 +181,7 @@ def _check(profiles: Iterable[Profile]) -> None:
 
 
 def _undeclared(who: str, plugin: Plugin) -> list[str]:
-    """Say what is wrong with what *plugin* says about itself."""
+    """Return what is wrong with the needs and requeue rules that *plugin* declares."""
     if isinstance(getattr(plugin, "needs", ()), str):
         return [f"{who}: needs is one text; write a list of them"]
     said = getattr(plugin, "requeue_on", None)

@@ -1,16 +1,17 @@
-"""Plugins by users are given a time limit and three chances; the scheduler goes on in any case.
+"""Out-of-tree plugins get a time limit and three chances; the scheduler goes on in any case.
 
 ==============================================  ====================================================
 a plugin that …                                 …
 ==============================================  ====================================================
-raises, or answers in the wrong shape           is named; the pod is tried again after a backoff
-gives no answer for too long                    is broken off, and the same
-fails three times in a row, at Score            is switched off there; pods are placed without it
+raises, or returns an invalid value             is named; the pod is retried after a backoff
+does not return in time                         is interrupted, and then the same
+fails three times in a row, at Score            is disabled there; nodes are scored without it
 fails for three pods in a row, anywhere else    stops its profile: its pods wait, others go on
 ==============================================  ====================================================
 
 A pod that a plugin cannot read is no failure of the plugin. At other points than Score a single pod
-cannot stop a profile, however often it is tried: it may be the pod.
+cannot stop a profile, however often it is retried: the pod may be the cause. A plugin that fails at
+Score only makes placements worse; without one that filters, pods could land where they must not.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -34,27 +35,27 @@ from scheduler.queue.hints import ProfileRules
 
 R = TypeVar("R")
 
-CHANCES: Final = 3
+FAILURES_MAXIMUM: Final = 3
 _SCORE: Final = "Score"
-# What fails here is survived at once: a hint that fails wakes the pod, a key that fails is the
-# first of all, and what is not unreserved is the plugin's own affair.
+# A failure here does no lasting harm: a hint that fails counts as Queue, a pod whose sort key fails
+# comes first, and what is not unreserved is the plugin's own state.
 _HARMLESS: Final = frozenset({"QueueingHint", "QueueSort", "Unreserve"})
 
 
 class SupervisorObserver(Protocol):
-    """Hears what becomes of plugins."""
+    """Is called when out-of-tree plugins fail."""
 
     def plugin_failed(self, plugin: str, point: str, error: str) -> None:
         """A plugin raised, stalled or answered in the wrong shape."""
 
     def plugin_stalled(self, plugin: str, point: str, seconds: float) -> None:
-        """A plugin was broken off."""
+        """A plugin was interrupted."""
 
     def plugin_disabled(self, profile: str, plugin: str, why: str) -> None:
-        """A score plugin was switched off."""
+        """A score plugin was disabled."""
 
     def profile_stopped(self, profile: str, plugin: str, why: str) -> None:
-        """A profile takes no pods any more."""
+        """A profile schedules no more pods."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,13 +66,13 @@ class _Key:
 
 
 class PluginSupervisor:
-    """Knows which plugins are out-of-tree, and how they have been doing.
+    """The profiles, which of their plugins are out-of-tree, and how often these failed.
 
     Args:
         profiles: By scheduler name.
         out_of_tree: By scheduler name, the plugins that did not come with the scheduler.
-        observer: Hears what becomes of them.
-        timer: Breaks off those that stall.
+        observer: Is called when they fail.
+        timer: Interrupts those that stall.
     """
 
     def __init__(
@@ -91,9 +92,10 @@ class PluginSupervisor:
     def replace(
         self, profiles: Mapping[str, Profile], out_of_tree: Mapping[str, Collection[str]]
     ) -> None:
-        """Look after other profiles, with a clean slate.
+        """Supervise other profiles, and forget all failures.
 
-        Plugins of the earlier ones, which some pods are still held by, stay known as out-of-tree.
+        Plugins of the earlier profiles stay known as out-of-tree: pods that were sent to their node
+        before still pass through them.
         """
         self.stopped.clear()
         self._failures.clear()
@@ -103,32 +105,33 @@ class PluginSupervisor:
 
     @property
     def names(self) -> frozenset[str]:
-        """The scheduler names that there are profiles for."""
+        """The scheduler names of the profiles."""
         return frozenset(self._profiles)
 
     def profile(self, name: str) -> Profile | None:
-        """Return the profile *name* with the plugins that still work."""
+        """Return the profile *name* without its disabled plugins; None if there is none."""
         return self._profiles.get(name)
 
     def check(self) -> str | None:
-        """Say which profiles are stopped; None where all are well."""
+        """Return which profiles are stopped and why; None if none is."""
         return "; ".join(self.stopped.values()) or None
 
     def is_out_of_tree(self, profile: Profile, plugin: str) -> bool:
         """Tell whether *plugin* did not come with the scheduler."""
         return plugin in self._out_of_tree.get(profile.scheduler_name, ())
 
-    # Where plugins are asked.
+    # Calls of plugins.
 
     def watch(self, profile: Profile, pod: Pod, inner: Observer = SILENT) -> Observer:
-        """Return who looks after *profile*'s plugins while they are asked about *pod*."""
+        """Return an observer that supervises *profile*'s plugins in one cycle of *pod*."""
         out_of_tree = self._out_of_tree.get(profile.scheduler_name)
-        return _Watch(self, profile, out_of_tree, pod, inner) if out_of_tree else inner
+        # Most profiles have in-tree plugins only: those must not pay for this.
+        return _Supervision(self, profile, out_of_tree, pod, inner) if out_of_tree else inner
 
     def method(
         self, point: str, profile: Profile, plugin: str, question: Callable[..., R]
     ) -> Callable[..., R]:
-        """Return *question*, a method whose first argument is a pod, as it may safely be asked."""
+        """Return *question*, a method whose first argument is a pod, under supervision."""
         if not self.is_out_of_tree(profile, plugin):
             return question
         return lambda pod, *args: call_plugin(
@@ -136,7 +139,7 @@ class PluginSupervisor:
         )
 
     def rules(self, profile: Profile, rules: ProfileRules) -> ProfileRules:
-        """Return *rules*, what the queue asks of plugins, as it may safely be asked."""
+        """Return *rules*, the gates and hints that the queue calls, under supervision."""
         return ProfileRules(
             gates=[self._gate(profile, gate) for gate in rules.gates],
             requeue={
@@ -149,7 +152,7 @@ class PluginSupervisor:
         if not self.is_out_of_tree(profile, gate.name):
             return gate
         call = partial(checked_calls.pre_enqueue, gate)
-        return _Gate(gate.name, self.method("PreEnqueue", profile, gate.name, call))
+        return _SupervisedGate(gate.name, self.method("PreEnqueue", profile, gate.name, call))
 
     def _requeue(self, profile: Profile, plugin: str, said: Requeue) -> Requeue:
         if said.hint is None:
@@ -157,25 +160,26 @@ class PluginSupervisor:
         hint: Hint = self.method("QueueingHint", profile, plugin, said.hint)
         return Requeue(said.event, hint)
 
-    # What becomes of them.
+    # Failures.
 
     def succeeded(self, profile: Profile, plugin: str, point: str) -> None:
-        """Forget earlier failures."""
+        """Forget earlier failures of *plugin* at *point*: only those in a row count."""
         if self._failures and self._is_current(profile):
             self._failures.pop(_Key(profile.scheduler_name, plugin, point), None)
 
     def failed(
         self, profile: Profile, plugin: str, point: str, pod: Pod, error: PluginError
     ) -> None:
-        """Count a failure, and draw the line where there have been enough."""
+        """Count a failure, and disable the plugin or stop its profile after the third."""
         self._observer.plugin_failed(plugin, point, str(error))
         if point in _HARMLESS or not self._is_current(profile):
             return
         name = profile.scheduler_name
         failures = self._failures.setdefault(_Key(name, plugin, point), [])
-        if len(failures) < CHANCES and (point == _SCORE or pod.uid not in failures):
+        if len(failures) < FAILURES_MAXIMUM and (point == _SCORE or pod.uid not in failures):
             failures.append(pod.uid)
-        if len(failures) < CHANCES:
+        assert 0 < len(failures) <= FAILURES_MAXIMUM, f"{len(failures)} failures of {plugin}"
+        if len(failures) < FAILURES_MAXIMUM:
             return
         if point == _SCORE:
             self._disable(name, plugin, str(error))
@@ -183,22 +187,24 @@ class PluginSupervisor:
             self._stop(name, plugin, str(error))
 
     def _is_current(self, profile: Profile) -> bool:
-        """Tell whether *profile* was not replaced: what its plugins do later is nobody's fault."""
+        """Tell whether *profile* is in force: failures of replaced plugins have no consequence."""
         current = self._profiles.get(profile.scheduler_name)
         return current is not None and current.generation == profile.generation
 
     def stalled(self, plugin: str, point: str) -> PluginError:
-        """Report a plugin that was broken off, and return what it is blamed for."""
+        """Report a plugin that was interrupted, and return its error."""
         self._observer.plugin_stalled(plugin, point, self.timer.seconds)
-        return self.timer.blame(plugin, point)
+        return self.timer.error_of(plugin, point)
 
     def _disable(self, name: str, plugin: str, why: str) -> None:
         profile = self._profiles[name]
         remaining = tuple(each for each in profile.score if each.plugin.name != plugin)
+        assert len(remaining) < len(profile.score), f"{plugin} is not among {name}'s score plugins"
         self._profiles[name] = replace(profile, score=remaining)
         self._observer.plugin_disabled(name, plugin, why)
 
     def _stop(self, name: str, plugin: str, why: str) -> None:
+        assert name not in self.stopped, f"profile {name} is stopped already"
         self.stopped[name] = (
             f"profile {name} is stopped, since {why}; "
             f"correct plugin {plugin} and restart the scheduler, or disable it"
@@ -207,24 +213,24 @@ class PluginSupervisor:
 
 
 @dataclass(slots=True)
-class _Gate:
-    """A gate whose failures are counted."""
+class _SupervisedGate:
+    """A PreEnqueue plugin whose failures are counted."""
 
     name: str
     method: Callable[[Pod], Gate | None]
 
     def pre_enqueue(self, pod: Pod) -> Gate | None:
-        """Tell why *pod* must wait outside; None lets it in."""
+        """Return why *pod* must not enter the queue; None if it may."""
         return self.method(pod)
 
 
 @dataclass(slots=True)
-class _Watch:
-    """Looks after the out-of-tree plugins of one profile for one pod.
+class _Supervision:
+    """Supervises the out-of-tree plugins of one profile in one cycle of a pod.
 
     Args:
-        answering: Whether the turn that goes on right now ends with an answer, as most do: pausing
-            well is no success yet.
+        answering: Whether the plugin's current call ends with an answer, as most do. A generator or
+            coroutine that only pauses has not succeeded yet.
     """
 
     supervisor: PluginSupervisor
@@ -239,40 +245,44 @@ class _Watch:
         return self.inner.extension_point(point)
 
     def plugin(self, point: str, plugin: str) -> AbstractContextManager[object]:
-        """Enclose one plugin's turn."""
-        turn = self.inner.plugin(point, plugin)
-        return _Turn(self, point, plugin, turn) if plugin in self.out_of_tree else turn
+        """Enclose one call of a plugin."""
+        call = self.inner.plugin(point, plugin)
+        return _SupervisedCall(self, point, plugin, call) if plugin in self.out_of_tree else call
 
     def asked(self, point: str, plugin: str, times: int) -> None:
-        """A plugin was asked: about *times* nodes, at points that are about nodes."""
+        """A plugin was called: about *times* nodes, at points that are about nodes."""
         self.inner.asked(point, plugin, times)
 
     def unmeasured(self) -> Observer:
-        """Look after plugins that another one asks."""
+        """Supervise plugins that another plugin calls, without timing them."""
         return replace(self, inner=self.inner.unmeasured(), answering=True)
 
     def paused(self, point: str, plugin: str) -> None:
-        """A plugin's turn ends without an answer: it goes on after a pause, in another turn."""
+        """A plugin's call ends without an answer: it resumes after a pause, in another call."""
         self.answering = False
         self.inner.paused(point, plugin)
 
 
-class _Turn:
-    """One turn of an out-of-tree plugin, against the clock."""
+class _SupervisedCall:
+    """One call of an out-of-tree plugin, within the time limit."""
 
-    __slots__ = ("_inner", "_plugin", "_point", "_watch")
+    __slots__ = ("_inner", "_plugin", "_point", "_supervision")
 
     def __init__(
-        self, watch: _Watch, point: str, plugin: str, inner: AbstractContextManager[Any]
+        self,
+        supervision: _Supervision,
+        point: str,
+        plugin: str,
+        inner: AbstractContextManager[Any],
     ) -> None:
-        self._watch = watch
+        self._supervision = supervision
         self._point = point
         self._plugin = plugin
         self._inner = inner
 
     def __enter__(self) -> None:
         self._inner.__enter__()
-        self._watch.supervisor.timer.enter()
+        self._supervision.supervisor.timer.enter()
 
     def __exit__(
         self,
@@ -280,24 +290,27 @@ class _Turn:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        watch = self._watch
-        watch.supervisor.timer.leave()
+        supervision = self._supervision
+        supervisor = supervision.supervisor
+        supervisor.timer.leave()
         self._inner.__exit__(kind, error, trace)
-        blame = error
+        cause = error
         if isinstance(error, Stalled):
-            blame = watch.supervisor.stalled(self._plugin, self._point)
-        if blame is None:
-            if watch.answering:
-                watch.supervisor.succeeded(watch.profile, self._plugin, self._point)
-            watch.answering = True
-        elif isinstance(blame, PluginError) and self._is_fault(blame):
-            watch.supervisor.failed(watch.profile, self._plugin, self._point, watch.pod, blame)
-        if blame is not error and blame is not None:
-            raise blame from None
+            cause = supervisor.stalled(self._plugin, self._point)
+        if cause is None:
+            if supervision.answering:
+                supervisor.succeeded(supervision.profile, self._plugin, self._point)
+            supervision.answering = True
+        elif isinstance(cause, PluginError) and self._is_fault(cause):
+            supervisor.failed(
+                supervision.profile, self._plugin, self._point, supervision.pod, cause
+            )
+        if cause is not error and cause is not None:
+            raise cause from None
 
     def _is_fault(self, error: PluginError) -> bool:
         """Tell whether *error* is this plugin's own, and not the pod's.
 
-        Another's passes through a post-filter plugin that asks the filters again.
+        A PostFilter plugin calls the filters again, and passes their errors on.
         """
         return error.plugin == self._plugin and not isinstance(error.__cause__, MalformedObject)

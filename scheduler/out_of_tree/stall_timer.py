@@ -1,8 +1,9 @@
-"""A timer that breaks into a plugin which does not come to an end.
+"""A timer that interrupts an out-of-tree plugin which does not return.
 
-The interval timer of the process rings in the main thread, between two bytecodes, and raises there.
-That works under any event loop, and it has one limit: a loop in C (one call into NumPy, a blocking
-system call that is repeated) is broken only when it returns to Python.
+The process's interval timer raises SIGALRM in the main thread, between two bytecodes, and the
+handler raises an exception there. That works under any event loop, and it has one limit: C code
+(one call into NumPy, a blocking system call that is repeated) is interrupted only when it returns
+to Python. A plugin in a thread of its own could be abandoned, but not be ended.
 """
 
 import signal
@@ -13,14 +14,19 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from types import FrameType, TracebackType
 from typing import Final
 
+from scheduler import framework, plugins
 from scheduler.errors import PluginError
+from scheduler.framework.invoke import call_plugin
 from scheduler.framework.observer import Silent
 
 SECONDS: Final = 1.0
-"""How long one answer may take, where nobody says otherwise."""
-_ASKING: Final = "scheduler.framework.invoke"
-# Raising while these are at work could leave a column half built, and a turn half ended.
-_NOT_NOW: Final = ("scheduler.snapshot", "scheduler.model", "scheduler.loop", "scheduler.observe")
+"""How long one call of a plugin may take, unless --plugin-timeout says otherwise."""
+
+_OURS: Final = __name__.partition(".")[0]
+_INTERRUPTIBLE: Final = frozenset((framework.__name__, plugins.__name__))
+"""Our only packages whose code may be interrupted while a plugin calls it: it computes, and keeps
+nothing. Any other (also one that is added later) could leave a column half built, an assumed pod
+half forgotten or a timer that nobody stops."""
 _SOON_SECONDS: Final = 0.005
 
 
@@ -29,12 +35,12 @@ class Stalled(BaseException):
 
 
 class StallTimer:
-    """Raises Stalled in whoever is between ``enter`` and ``leave`` for too long.
+    """Raises Stalled in code that stays too long between ``enter`` and ``leave``.
 
     Until it is installed, and on a platform without interval timers, it does nothing.
 
     Args:
-        seconds: How long is too long; 0 for ever.
+        seconds: How long is too long; 0 for no limit.
     """
 
     def __init__(self, seconds: float = SECONDS) -> None:
@@ -43,9 +49,9 @@ class StallTimer:
         self._installed = False
 
     def install(self) -> None:
-        """Take the alarm signal over; only the main thread can."""
+        """Handle the alarm signal from now on; only the main thread can."""
         if self._can_install:
-            signal.signal(signal.SIGALRM, self._ring)
+            signal.signal(signal.SIGALRM, self._on_alarm)
             self._installed = True
 
     @property
@@ -58,7 +64,10 @@ class StallTimer:
 
     @contextmanager
     def borrowed(self) -> Iterator[None]:
-        """Install the timer for a while; whoever had the alarm gets it back, and what was left."""
+        """Install the timer for a while, then restore the earlier handler and its remaining time.
+
+        A test runner may use the alarm for its own time limit, as pytest-timeout does.
+        """
         if not self._can_install:
             yield
             return
@@ -69,6 +78,7 @@ class StallTimer:
         try:
             yield
         finally:
+            assert self._depth == 0, "a plugin's call goes on after the check of the plugin"
             self._installed = False
             signal.signal(signal.SIGALRM, signal.SIG_DFL if handler is None else handler)
             if left:
@@ -76,27 +86,30 @@ class StallTimer:
                 signal.setitimer(signal.ITIMER_REAL, remaining, interval)
 
     def enter(self) -> None:
-        """Begin to count, unless a turn around this one counts already."""
+        """Start the time of a plugin's call; one within another call shares that one's time."""
         self._depth += 1
         if self._depth == 1 and self._installed:
-            # It rings again and again: a plugin may survive the first time in a bare except.
+            # The alarm repeats: a plugin may swallow the first one in a bare except.
             signal.setitimer(signal.ITIMER_REAL, self.seconds, self.seconds)
 
     def leave(self) -> None:
-        """Stop counting."""
+        """End the time of a plugin's call."""
+        assert self._depth > 0, "more calls of plugins ended than began"
         self._depth -= 1
         if self._depth == 0 and self._installed:
             signal.setitimer(signal.ITIMER_REAL, 0.0)
 
-    def blame(self, plugin: str, point: str) -> PluginError:
-        """Return what *plugin* is told when it was broken off."""
+    def error_of(self, plugin: str, point: str) -> PluginError:
+        """Return the error of *plugin* after it was interrupted."""
         return PluginError(plugin, f"stalled: it gave no answer in {point} for {self.seconds:g}s")
 
-    def _ring(self, _signal: int, frame: FrameType | None) -> None:
+    def _on_alarm(self, _signal: int, frame: FrameType | None) -> None:
+        """Raise in the plugin, or try again soon if it has called code that must not be left."""
         if not self._depth:
             return
-        while frame is not None and frame.f_globals.get("__name__") != _ASKING:
-            if str(frame.f_globals.get("__name__")).startswith(_NOT_NOW):
+        # The innermost call_plugin is the one to blame: whatever lies above it waits for it.
+        while frame is not None and frame.f_code is not call_plugin.__code__:
+            if not _may_be_interrupted(frame):
                 signal.setitimer(signal.ITIMER_REAL, _SOON_SECONDS, self.seconds)
                 return
             frame = frame.f_back
@@ -104,10 +117,21 @@ class StallTimer:
             raise Stalled
 
 
-class PluginTimeout(Silent):
-    """Breaks off the *out_of_tree* plugins that give no answer in time, and does no more.
+def _may_be_interrupted(frame: FrameType) -> bool:
+    """Tell whether *frame* is out-of-tree code, or code of ours that keeps nothing.
 
-    For whom nothing follows from it but an error: in the loop PluginCare counts such failures.
+    A frame belongs to the package that its module was imported into, whatever its file is called.
+    """
+    package: str = frame.f_globals.get("__package__") or ""
+    ours, *room = package.split(".")[:2]
+    return ours != _OURS or ".".join((ours, *room)) in _INTERRUPTIBLE
+
+
+class PluginTimeout(Silent):
+    """Interrupts the *out_of_tree* plugins that give no answer in time, and does no more.
+
+    For callers to whom a stalled plugin is only an error, such as ``explain`` and ``check_plugin``;
+    in the loop PluginSupervisor counts such failures.
     """
 
     def __init__(self, out_of_tree: Collection[str], timer: StallTimer) -> None:
@@ -115,14 +139,14 @@ class PluginTimeout(Silent):
         self._timer = timer
 
     def plugin(self, point: str, plugin: str) -> AbstractContextManager[object]:
-        """Enclose one plugin's turn."""
+        """Enclose one call of a plugin."""
         if plugin not in self._out_of_tree:
             return nullcontext()
-        return _Turn(self._timer, point, plugin)
+        return _TimedCall(self._timer, point, plugin)
 
 
-class _Turn:
-    """One turn of an out-of-tree plugin."""
+class _TimedCall:
+    """One call of an out-of-tree plugin."""
 
     def __init__(self, timer: StallTimer, point: str, plugin: str) -> None:
         self._timer = timer
@@ -140,4 +164,4 @@ class _Turn:
     ) -> None:
         self._timer.leave()
         if isinstance(error, Stalled):
-            raise self._timer.blame(self._plugin, self._point) from None
+            raise self._timer.error_of(self._plugin, self._point) from None

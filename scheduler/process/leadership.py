@@ -1,16 +1,19 @@
-"""Whether this process may act: while it holds the lease, or always where it needs none."""
+"""Whether this process may act: while it holds the lease, or always if it needs none."""
 
 import os
 import socket
 import uuid
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from enum import StrEnum
 from typing import Final
 
 from scheduler.config.document import LeaderElection
-from scheduler.kube.client import ApiClient
 from scheduler.kube.credentials import own_namespace
 from scheduler.kube.election import LeaseSettings
 from scheduler.kube.lease import LeaseKeeper
+from scheduler.kube.lease_watch import LeaseRequests
+from scheduler.model.state_machine import Row, Transitions
 from scheduler.observe import event_names
 from scheduler.observe.logs import get_logger
 from scheduler.reporting.telemetry import Telemetry
@@ -20,21 +23,50 @@ LOST_LEASE_EXIT_CODE: Final = 1
 log = get_logger()
 
 
+class Standing(StrEnum):
+    """What this process is in the election, once it applies for the lease."""
+
+    STANDBY = "standby"
+    LEADING = "leading"
+
+
+class Cause(StrEnum):
+    """What changes it."""
+
+    STARTED = "started"
+    ACQUIRED = "acquired"
+    RELEASED = "released"
+    LOST = "lost"
+
+
+_EITHER: Final = (Standing.STANDBY, Standing.LEADING)
+
+TRANSITIONS: Final = Transitions(
+    Row(None, Cause.STARTED, Standing.STANDBY),
+    Row(Standing.STANDBY, Cause.ACQUIRED, Standing.LEADING, note="the loop takes its first pod"),
+    Row(_EITHER, Cause.RELEASED, None, note="after the last request of a leader; the process ends"),
+    Row(_EITHER, Cause.LOST, None, note="the process ends at once"),
+)
+"""There is no way back to standby: a leader's cache and requests under way must not outlive its
+lease. kube-scheduler ends its process as well, and applies anew in another one."""
+
+
 class Leadership:
     """This process's part in the election; without an election it always leads.
 
     Args:
-        election: What the configuration says of it.
+        election: What the configuration says about it.
         connect: Opens a connection whose requests may take so many seconds each.
-        telemetry: Hears of the election.
+        telemetry: Observes the election.
     """
 
     def __init__(
         self,
         election: LeaderElection,
-        connect: Callable[[float], ApiClient],
+        connect: Callable[[float], AbstractAsyncContextManager[LeaseRequests]],
         telemetry: Telemetry,
     ) -> None:
+        self._standing: Standing | None = None
         self._keeper: LeaseKeeper | None = None
         if not election.leader_elect:
             return
@@ -50,17 +82,22 @@ class Leadership:
         self._keeper = LeaseKeeper(
             settings,
             lambda: connect(settings.request_seconds),
-            on_lost=_die,
+            on_lost=self._on_lost,
             observer=telemetry,
         )
 
     def may_act(self) -> bool:
-        """Tell whether this process leads at this moment, or need not."""
+        """Tell whether this process leads at this moment, or needs no lease.
+
+        Time decides, and not the state: a lease that could not be renewed ends while the event loop
+        is blocked, before anything can move.
+        """
         return self._keeper is None or self._keeper.is_leading
 
-    def apply(self) -> None:
-        """Begin to apply for the lease; from then on, losing it ends the process at once."""
+    def start(self) -> None:
+        """Start to apply for the lease; from then on, losing it ends the process at once."""
         if self._keeper is not None:
+            self._move(Cause.STARTED, Standing.STANDBY)
             self._keeper.start()
 
     async def wait(self) -> None:
@@ -68,25 +105,37 @@ class Leadership:
         if self._keeper is not None:
             await self._keeper.wait_until_leading()
 
-    async def announce(self, stir: Callable[[], None]) -> None:
-        """Tell when the lease is ours, and wake who waits for that by *stir*."""
+    async def announce(self, wake_loop: Callable[[], None]) -> None:
+        """Wait for the lease, then log it and wake the loop, which may decide from now on."""
         if self._keeper is not None and await self._keeper.wait_until_leading():
+            self._move(Cause.ACQUIRED, Standing.LEADING)
             log.info(event_names.LEASE_ACQUIRED)
-            stir()
+            wake_loop()
 
     async def release(self) -> None:
-        """Lead no more; whatever a leader does must be done before."""
+        """Give up the lease, so that another replica need not wait until it expires.
+
+        All requests of a leader must have ended before: another one may lead from here on.
+        """
         if self._keeper is not None:
             led = self._keeper.is_leading
             await self._keeper.release()
+            self._move(Cause.RELEASED, None)
+            assert not self.may_act(), "a released lease permits nothing"
             if led:
                 log.info(event_names.LEASE_RELEASED)
 
+    def _on_lost(self, why: str) -> None:
+        """End the process at once: another one may lead now, and no further request may begin.
 
-def _die(why: str) -> None:
-    """End the process at once: somebody else may lead now, and no request may begin any more.
+        This runs in the keeper's own thread, since a blocked event loop may be the reason.
+        """
+        try:
+            self._move(Cause.LOST, None)
+            log.error(event_names.LEASE_LOST, why=why)
+        finally:
+            # Whatever went wrong above: two schedulers at once are worse than a line that lacks.
+            os._exit(LOST_LEASE_EXIT_CODE)
 
-    It runs in the lease's own thread, since the event loop may be what is stuck.
-    """
-    log.error(event_names.LEASE_LOST, why=why)
-    os._exit(LOST_LEASE_EXIT_CODE)
+    def _move(self, cause: Cause, new: Standing | None) -> None:
+        self._standing = TRANSITIONS.move(self._standing, cause, new, "this process")

@@ -1,22 +1,23 @@
 """Pods that are ready later: each failed attempt doubles the wait.
 
-Waiting ends on whole seconds, so that pods which failed within one second are compared by priority
-rather than by the moment of their failure. Pods whose attempt ended in an error wait apart: they
-are not fetched early when nothing else is ready, since trying harder does not mend an error.
+Backoff ends on whole seconds, so that pods which failed within one second are ordered by priority
+rather than by the moment of their failure. Pods whose attempt ended in an error have a heap of
+their own: they are not fetched early when nothing else is ready, since another attempt at once
+does not repair an error.
 """
 
 from collections.abc import Iterator
 from math import floor, inf
-from typing import Any, Final
+from typing import Final
 
 from scheduler.model.meta import PodUid
-from scheduler.queue.active_queue import Order
-from scheduler.queue.pod_heap import PodHeap
+from scheduler.queue.pod_heap import PodHeap, SortKey
 from scheduler.queue.queued_pod import QueuedPod
 
 WINDOW_SECONDS: Final = 1.0
 _NEVER_BEGAN: Final = -inf
 _MAX_DOUBLINGS: Final = 62
+"""A float would overflow at 1024; the maximum is reached long before."""
 
 
 class BackoffQueue:
@@ -25,14 +26,13 @@ class BackoffQueue:
     Args:
         initial_seconds: The wait after the first failure.
         maximum_seconds: The longest wait; 0 means never to wait.
-        order: Which of the pods with equal expiry goes first.
+        sort_key: Which of the pods with equal expiry goes first.
     """
 
-    def __init__(self, initial_seconds: float, maximum_seconds: float, order: Order) -> None:
+    def __init__(self, initial_seconds: float, maximum_seconds: float, sort_key: SortKey) -> None:
         self._initial, self._maximum = initial_seconds, maximum_seconds
-        self._order = order
-        self._rejected = PodHeap()
-        self._failed = PodHeap()
+        self._rejected = PodHeap(sort_key, self.expiry)
+        self._failed = PodHeap(sort_key, self.expiry)
 
     def __len__(self) -> int:
         return len(self._rejected) + len(self._failed)
@@ -46,62 +46,64 @@ class BackoffQueue:
         yield from self._failed
 
     def add(self, queued: QueuedPod) -> None:
-        """Put *queued* in, or move it to where it belongs now."""
+        """Put *queued* in, or move it where it belongs after an update."""
         heap = self._failed if queued.failed else self._rejected
-        heap.put(queued, self._key(queued))
+        heap.add(queued)
 
     def remove(self, uid: PodUid) -> bool:
-        """Take a pod out; tell whether it was there."""
-        return self._rejected.discard(uid) or self._failed.discard(uid)
+        """Remove a pod, and return whether it was there."""
+        return self._rejected.remove(uid) or self._failed.remove(uid)
 
-    def reorder(self) -> None:
-        """Put everybody where the order, which has changed, wants them."""
-        self._rejected.reorder(self._key)
-        self._failed.reorder(self._key)
+    def reorder(self, sort_key: SortKey) -> None:
+        """Replace the sort key."""
+        self._rejected.reorder(sort_key)
+        self._failed.reorder(sort_key)
 
     def adjust(self, initial_seconds: float, maximum_seconds: float) -> None:
-        """Let pods that fail from now on wait for other times."""
+        """Set the backoff of pods that fail from now on; a backoff that runs keeps its end."""
         self._initial, self._maximum = initial_seconds, maximum_seconds
 
     def first_to_fetch_early(self) -> QueuedPod | None:
-        """Return the pod that may go next although it should wait; never one that met an error."""
-        head = self._rejected.first()
-        return head[1] if head else None
+        """Return the pod to pop although its backoff runs; never one whose attempt failed."""
+        return self._rejected.first()
 
     def first_completed(self, now: float) -> QueuedPod | None:
-        """Return a pod that has waited long enough: rejected ones first, then failed ones."""
+        """Return a pod whose backoff is over: rejected pods first, then failed ones."""
         for heap in (self._rejected, self._failed):
-            head = heap.first()
-            if head and not self.waiting(head[1], now):
-                return head[1]
+            queued = heap.first()
+            if queued is not None and not self.is_waiting(queued, now):
+                return queued
         return None
 
     def next_completion(self) -> float | None:
-        """Return when the next pod will have waited long enough."""
-        heads = (heap.first() for heap in (self._rejected, self._failed))
-        return min((head[0][0] + WINDOW_SECONDS for head in heads if head), default=None)
+        """Return when the next backoff is over."""
+        heads = (self._rejected.first(), self._failed.first())
+        ends = (self.expiry(queued) + WINDOW_SECONDS for queued in heads if queued is not None)
+        return min(ends, default=None)
 
-    def waiting(self, queued: QueuedPod, now: float) -> bool:
-        """Tell whether *queued* must wait.
+    def is_waiting(self, queued: QueuedPod, now: float) -> bool:
+        """Tell whether the backoff of *queued* is not over.
 
         Upstream compares windows, so the wait ends with the window *after* the one of its expiry.
         """
         return self.expiry(queued) >= _window(now)
 
     def expiry(self, queued: QueuedPod) -> float:
-        """Return the window in which the wait of *queued* ends: the same until it fails again."""
+        """Return the window in which the backoff of *queued* ends.
+
+        It is computed once for each failure: a reload of the settings, or a move to another state
+        and back, must not change the order of pods that already wait.
+        """
         if queued.backoff_expiry is None:
-            count = queued.consecutive_errors or queued.unschedulable_count
-            if not count or not self._maximum:
+            failures = queued.consecutive_errors or queued.unschedulable_count
+            if not failures or not self._maximum:
                 return _NEVER_BEGAN
-            queued.backoff_expiry = _window(queued.timestamp + self.wait_seconds(count))
+            queued.backoff_expiry = _window(queued.timestamp + self.wait_seconds(failures))
         return queued.backoff_expiry
 
-    def _key(self, queued: QueuedPod) -> tuple[float, Any]:
-        return self.expiry(queued), self._order(queued)
-
     def wait_seconds(self, failures: int) -> float:
-        """Return how long a pod waits after *failures*: doubled each time, up to a maximum."""
+        """Return the backoff after *failures*: doubled each time, up to the maximum."""
+        assert failures > 0, "a pod that has not failed has no backoff"
         doublings = min(failures - 1, _MAX_DOUBLINGS)
         return min(self._initial * 2.0**doublings, self._maximum)
 

@@ -1,4 +1,4 @@
-"""Which change could help which pod: what plugins said about events, compiled for quick answers."""
+"""Queueing hints: which change could help which pod, compiled for quick answers."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -39,11 +39,11 @@ _TAINT_CHANGED: Final = Requeue(ClusterEvent(NODE, Action.UPDATE_NODE_TAINT))
 
 @dataclass(frozen=True)
 class ProfileRules:
-    """What the queue asks of one profile's plugins.
+    """What the queue needs to know of one profile's plugins.
 
     Args:
-        gates: Plugins that may keep a pod out of the queue, in the order in which they are asked.
-        requeue: What could help pods that a plugin turned away, by the plugin's name.
+        gates: Plugins that may keep a pod out of the queue, in the order in which they run.
+        requeue: What could help pods that a plugin rejected, by the plugin's name.
     """
 
     gates: Sequence[PreEnqueuePlugin]
@@ -51,7 +51,7 @@ class ProfileRules:
 
 
 def rules_for(plugins: Iterable[Plugin]) -> ProfileRules:
-    """Gather what *plugins* say about gates and events."""
+    """Gather the gates and the registered events of *plugins*."""
     known = tuple(plugins)
     return ProfileRules(
         gates=tuple(plugin for plugin in known if isinstance(plugin, PreEnqueuePlugin)),
@@ -60,34 +60,36 @@ def rules_for(plugins: Iterable[Plugin]) -> ProfileRules:
 
 
 def _registrations(plugin: Plugin) -> tuple[Requeue, ...]:
-    said = requeue_of(plugin)
-    if said is None:
-        # Upstream lists resources here and leaves some out; a plugin that does not say what could
-        # help is better asked too often than forgotten.
+    registered = requeue_of(plugin)
+    if registered is None:
+        # Upstream lists resources here and leaves some out. A hint too many costs an attempt; a
+        # pod whose plugin registers nothing would wait for five minutes.
         return (_ANYTHING,)
-    node_events = [each.event.action for each in said if each.event.resource == NODE]
-    hears_of_new = any(action & Action.ADD for action in node_events)
-    hears_of_taints = any(action & Action.UPDATE_NODE_TAINT for action in node_events)
-    # A node that joins may be useful only once its taints are gone, and filters stop at the first
-    # plugin that refuses: whoever refused before taints were looked at must hear of them too.
-    return (*said, _TAINT_CHANGED) if hears_of_new and not hears_of_taints else tuple(said)
+    node_events = [each.event.action for each in registered if each.event.resource == NODE]
+    sees_new_nodes = any(action & Action.ADD for action in node_events)
+    sees_taints = any(action & Action.UPDATE_NODE_TAINT for action in node_events)
+    # A new node may become useful only once its taints are removed, and filters stop at the first
+    # plugin that rejects: a plugin that rejects before TaintToleration runs would miss the moment.
+    if sees_new_nodes and not sees_taints:
+        return (*registered, _TAINT_CHANGED)
+    return tuple(registered)
 
 
-class Verdict(Enum):
-    """What a change means for a pod that waits."""
+class QueueingStrategy(Enum):
+    """What a change means for a pod that waits; upstream's queueingStrategy."""
 
-    WAIT = auto()
+    SKIP = auto()
     AFTER_BACKOFF = auto()
-    AT_ONCE = auto()
+    IMMEDIATELY = auto()
 
 
-class Match(NamedTuple):
-    """Who cares about an event.
+class Registered(NamedTuple):
+    """The plugins that registered for one event.
 
     Args:
         hints: Plugins and their hints, by profile.
         rejectors: Pairs of profile and plugin.
-        gates: Names of plugins; a gate hears what the plugin of that name hears in any profile.
+        gates: Names of plugins; a gate sees an event if the plugin registered it in any profile.
     """
 
     hints: Mapping[str, tuple[tuple[str, Hint | None], ...]]
@@ -96,71 +98,72 @@ class Match(NamedTuple):
 
 
 class Hints:
-    """What all profiles' plugins said about events."""
+    """The queueing hints of all profiles."""
 
     def __init__(self, rules: Mapping[str, ProfileRules], observer: QueueObserver) -> None:
         self._rules = rules
         self._observer = observer
-        self._matches: dict[ClusterEvent, Match] = {}
+        self._registered: dict[ClusterEvent, Registered] = {}
 
-    def match(self, event: ClusterEvent) -> Match:
-        """Tell who cares about *event*; the answer is kept, since kinds of events are few."""
-        match = self._matches.get(event)
-        if match is None:
-            match = self._matches[event] = self._find(event)
-        return match
+    def registered_for(self, event: ClusterEvent) -> Registered:
+        """Return the plugins that registered for *event*; kept, since kinds of events are few."""
+        registered = self._registered.get(event)
+        if registered is None:
+            registered = self._registered[event] = self._find(event)
+        return registered
 
-    def verdict(self, queued: QueuedPod, change: Change) -> Verdict:
-        """Tell whether *change* could help *queued*, in the eyes of those who turned it away."""
+    def strategy(self, queued: QueuedPod, change: Change) -> QueueingStrategy:
+        """Return what *change* means for *queued*, by the plugins that rejected it."""
         if not queued.rejected_by:
-            return Verdict.AFTER_BACKOFF
+            return QueueingStrategy.AFTER_BACKOFF
         if change.event.wildcard:
             meant = change.new is None or change.new.metadata.uid == queued.pod.uid
-            return Verdict.AFTER_BACKOFF if meant else Verdict.WAIT
+            return QueueingStrategy.AFTER_BACKOFF if meant else QueueingStrategy.SKIP
         if queued.pod.spec.scheduler_name not in self._rules:
-            return Verdict.AFTER_BACKOFF
-        return self._ask(queued, change)
-
-    def verdict_over(self, queued: QueuedPod, changes: Iterable[Change] | None) -> Verdict:
-        """Tell what all of *changes* mean for *queued*; None where they are not known."""
-        if not queued.rejected_by or changes is None:
-            return Verdict.AFTER_BACKOFF
-        best = Verdict.WAIT
-        for change in changes:
-            verdict = self.verdict(queued, change)
-            if verdict is not Verdict.WAIT:
-                best = verdict
-                if verdict is Verdict.AT_ONCE or not queued.pending:
-                    break
-        return best
-
-    def _ask(self, queued: QueuedPod, change: Change) -> Verdict:
-        best = Verdict.WAIT
-        for plugin, hint in self.match(change.event).hints[queued.pod.spec.scheduler_name]:
-            if plugin in queued.rejected_by and self._agrees(plugin, hint, queued, change):
+            # Its profile is gone. The attempt will say so; nothing else would.
+            return QueueingStrategy.AFTER_BACKOFF
+        best = QueueingStrategy.SKIP
+        hints = self.registered_for(change.event).hints[queued.pod.spec.scheduler_name]
+        for plugin, hint in hints:
+            if plugin in queued.rejected_by and self._helps(plugin, hint, queued, change):
                 if plugin in queued.pending:
-                    return Verdict.AT_ONCE
-                best = Verdict.AFTER_BACKOFF
+                    return QueueingStrategy.IMMEDIATELY
+                best = QueueingStrategy.AFTER_BACKOFF
                 if not queued.pending:
                     break
         return best
 
-    def _agrees(self, plugin: str, hint: Hint | None, queued: QueuedPod, change: Change) -> bool:
+    def strategy_over(
+        self, queued: QueuedPod, changes: Iterable[Change] | None
+    ) -> QueueingStrategy:
+        """Return what all of *changes* mean for *queued*; None where they are not known."""
+        if not queued.rejected_by or changes is None:
+            return QueueingStrategy.AFTER_BACKOFF
+        best = QueueingStrategy.SKIP
+        for change in changes:
+            strategy = self.strategy(queued, change)
+            if strategy is not QueueingStrategy.SKIP:
+                best = strategy
+                if strategy is QueueingStrategy.IMMEDIATELY or not queued.pending:
+                    break
+        return best
+
+    def _helps(self, plugin: str, hint: Hint | None, queued: QueuedPod, change: Change) -> bool:
 
         def ask() -> str:
             try:
-                agrees = hint is None or hint(queued.pod, change)
-            except Exception:  # noqa: BLE001 - a hint that cannot tell must not strand the pod
+                helps = hint is None or hint(queued.pod, change)
+            except Exception:  # noqa: BLE001 - a hint that fails must not strand the pod
                 return "Error"
-            return "Queue" if agrees else "QueueSkip"
+            return "Queue" if helps else "QueueSkip"
 
         return self._observer.hint(plugin, change.event.label, ask) != "QueueSkip"
 
-    def _find(self, event: ClusterEvent) -> Match:
+    def _find(self, event: ClusterEvent) -> Registered:
         hints = {profile: _matching(rules, event) for profile, rules in self._rules.items()}
         rejectors = [(profile, name) for profile, found in hints.items() for name, _ in found]
         gates = (name for _, name in rejectors)
-        return Match(hints, tuple(dict.fromkeys(rejectors)), tuple(dict.fromkeys(gates)))
+        return Registered(hints, tuple(dict.fromkeys(rejectors)), tuple(dict.fromkeys(gates)))
 
 
 def _matching(rules: ProfileRules, event: ClusterEvent) -> tuple[tuple[str, Hint | None], ...]:

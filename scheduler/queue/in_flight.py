@@ -1,7 +1,8 @@
 """Pods that are being decided, and what has changed meanwhile.
 
-A pod that turns out to fit nowhere was judged by what was known when it was popped. Whatever
-changed since is replayed to it before it is parked; what had changed before was known already.
+An attempt judges the cluster as it was when the pod was popped. If no node fits, the changes since
+then are replayed to the pod before it is parked: one of them may have made room. Changes before the
+pop were known to the attempt.
 """
 
 from collections import Counter, deque
@@ -14,32 +15,35 @@ from scheduler.model.meta import PodUid
 from scheduler.queue.queued_pod import QueuedPod
 
 LOG_MAXIMUM: Final = 10_000
-"""How many changes are kept: a permit plugin may hold a pod in flight for a quarter of an hour."""
+"""How many changes are kept: a permit plugin may keep a pod in flight for a quarter of an hour."""
 
 
 class InFlight:
     """Pods that are being decided, and one log of changes for all of them.
 
-    Every change has a number. A pod remembers the number of the first change after its pop, and the
-    log begins with the first change after the oldest pop: it is empty whenever nobody is in flight.
-    Each change holds the objects that it is about, so the log is bounded: of a pod that was popped
-    before what it still holds, nobody knows any more what has changed since.
+    Upstream keeps a list of events with a mark for each pod. Here every change has a number, and a
+    pod remembers the number of the first change after its pop. The log begins with the first
+    change after the oldest pop, so it is empty whenever no pod is in flight. Each change keeps the
+    objects that it is about, so the log is bounded. If the changes since a pod's pop are not all
+    there any more, nobody can say that none of them helps: the pod is requeued after backoff.
     """
 
     def __init__(self) -> None:
-        self._pods: dict[PodUid, tuple[int, QueuedPod]] = {}
+        self.pods: dict[PodUid, QueuedPod] = {}
+        """Pods that are being decided, the one popped first first; only `add`, `remove` write."""
+        self._first_seen: dict[PodUid, int] = {}
         self._log: deque[Change] = deque()
         self._first = 0
 
     def __len__(self) -> int:
-        return len(self._pods)
+        return len(self.pods)
 
     def __contains__(self, uid: PodUid) -> bool:
-        return uid in self._pods
+        return uid in self.pods
 
     def __iter__(self) -> Iterator[QueuedPod]:
         """Yield the pods, the one popped first first."""
-        return (queued for _, queued in self._pods.values())
+        return iter(self.pods.values())
 
     @property
     def logged(self) -> int:
@@ -47,19 +51,15 @@ class InFlight:
         return len(self._log)
 
     def add(self, queued: QueuedPod) -> None:
-        """Note that *queued* is being decided."""
+        """Add a pod that was popped; it sees the changes from now on."""
         uid = queued.pod.uid
-        assert uid not in self._pods, f"popped twice: {queued}"
-        self._pods[uid] = (self._first + len(self._log), queued)
-
-    def get(self, uid: PodUid) -> QueuedPod | None:
-        """Return a pod that is being decided."""
-        entry = self._pods.get(uid)
-        return entry[1] if entry else None
+        assert uid not in self.pods, f"popped twice: {queued}"
+        self.pods[uid] = queued
+        self._first_seen[uid] = self._first + len(self._log)
 
     def record(self, change: Change) -> None:
         """Keep *change* for the pods in flight, if there are any."""
-        if self._pods:
+        if self.pods:
             self._log.append(change)
             if len(self._log) > LOG_MAXIMUM:
                 self._log.popleft()
@@ -70,26 +70,29 @@ class InFlight:
 
         None where it is not in flight, or where that is not known in full.
         """
-        entry = self._pods.get(uid)
-        if entry is None or entry[0] < self._first:
+        first_seen = self._first_seen.get(uid)
+        if first_seen is None or first_seen < self._first:
             return None
-        return islice(self._log, entry[0] - self._first, None)
+        return islice(self._log, first_seen - self._first, None)
 
     def remove(self, uid: PodUid) -> bool:
-        """Note that a pod has been decided; tell whether it was being decided."""
-        found = self._pods.pop(uid, None) is not None
+        """Remove a pod that has been decided, and return whether it was there."""
+        if self.pods.pop(uid, None) is None:
+            return False
+        del self._first_seen[uid]
         if self._log:
             self._trim()
-        return found
+        return True
 
-    def count_column(self) -> dict[str, int]:
+    def count_by_label(self) -> dict[str, int]:
         """Count the kept changes by their events' labels, for metrics."""
         return dict(Counter(change.event.label for change in self._log))
 
     def _trim(self) -> None:
         """Drop the changes that every pod in flight has seen already."""
         end = self._first + len(self._log)
-        oldest = next(iter(self._pods.values()))[0] if self._pods else end
+        oldest = next(iter(self._first_seen.values()), end)
         for _ in range(oldest - self._first):
             self._log.popleft()
         self._first = max(self._first, oldest)
+        assert self._first + len(self._log) == end, "a change was lost or counted twice"

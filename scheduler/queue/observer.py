@@ -1,4 +1,4 @@
-"""How the queue is measured without knowing who measures."""
+"""The queue's metrics port: the queue calls it without an import of what measures."""
 
 from collections.abc import Callable
 from typing import Final, Protocol, TypeVar
@@ -7,20 +7,20 @@ R = TypeVar("R")
 
 
 class QueueObserver(Protocol):
-    """Hears what happens in the queue."""
+    """Receives what happens in the queue."""
 
     def incoming(self, queue: str, event: str) -> None:
         """A pod was put into *queue* (active, backoff or unschedulable) because of *event*."""
 
     def unschedulable_delta(self, plugin: str, profile: str, delta: int) -> None:
-        """One pod more or less waits because *plugin* of *profile* turned it away."""
+        """One pod more or less waits because *plugin* of *profile* rejected it."""
 
     def pre_enqueue(self, profile: str, ask: Callable[[], R]) -> R:
-        """Enclose the question to the gates of *profile* whether a pod may enter."""
+        """Enclose the run of the gates of *profile* for one pod."""
         ...
 
     def hint(self, plugin: str, event: str, ask: Callable[[], str]) -> str:
-        """Enclose a question to *plugin*: whether *event* helps.
+        """Enclose a call of *plugin*'s queueing hint for *event*.
 
         Returns what *ask* returns: Queue, QueueSkip or Error.
         """
@@ -28,20 +28,20 @@ class QueueObserver(Protocol):
 
 
 class Silent:
-    """Hears nothing."""
+    """Measures nothing."""
 
     def incoming(self, queue: str, event: str) -> None:
-        """Pass over it."""
+        """Do nothing."""
 
     def unschedulable_delta(self, plugin: str, profile: str, delta: int) -> None:
-        """Pass over it."""
+        """Do nothing."""
 
     def pre_enqueue(self, profile: str, ask: Callable[[], R]) -> R:  # noqa: ARG002
-        """Ask, and no more."""
+        """Return what *ask* returns."""
         return ask()
 
     def hint(self, plugin: str, event: str, ask: Callable[[], str]) -> str:  # noqa: ARG002
-        """Ask, and no more."""
+        """Return what *ask* returns."""
         return ask()
 
 

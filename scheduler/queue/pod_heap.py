@@ -1,4 +1,4 @@
-"""A heap of pods from which any pod can be taken."""
+"""A heap of pods from which any pod can be removed."""
 
 from collections.abc import Callable, Iterator
 from heapq import heapify, heappop, heappush
@@ -6,20 +6,36 @@ from itertools import count
 from typing import Any, Final
 
 from scheduler.model.meta import PodUid
+from scheduler.model.pod import Pod
 from scheduler.queue.queued_pod import QueuedPod
+
+SortKey = Callable[[Pod], Any]
+"""The key of a pod: smaller goes first. It must not raise, and any two keys must compare."""
+
+_Entry = tuple[float, Any, float, int, int, QueuedPod]
+"""Expiry, sort key, timestamp, order of coming, ticket, pod."""
 
 _SLACK: Final = 64
 
 
 class PodHeap:
-    """Pods in the order of their keys.
+    """Pods in the order in which they go: by expiry, the plugin's sort key, and time of arrival.
 
-    A pod that leaves from the middle only loses its ticket; its entry is passed over later. Entries
-    without a ticket never outnumber the others by more than a few.
+    Removing from the middle of a heap would cost a search. A removed pod only loses its ticket;
+    its entry stays until it comes to the top. Entries without a ticket never outnumber the others
+    by more than a few, so a pod that is updated all the time takes no memory.
+
+    Args:
+        sort_key: The queue-sort plugin's key.
+        expiry: When a pod's backoff ends; None where all pods are ready.
     """
 
-    def __init__(self) -> None:
-        self._entries: list[tuple[Any, int, QueuedPod]] = []
+    def __init__(
+        self, sort_key: SortKey, expiry: Callable[[QueuedPod], float] | None = None
+    ) -> None:
+        self._sort_key = sort_key
+        self._expiry = expiry
+        self._entries: list[_Entry] = []
         self._tickets: dict[PodUid, int] = {}
         self._next_ticket = count()
 
@@ -31,40 +47,51 @@ class PodHeap:
 
     def __iter__(self) -> Iterator[QueuedPod]:
         """Yield the pods, in no order."""
-        return (entry[2] for entry in self._entries if self._valid(entry))
+        return (entry[-1] for entry in self._entries if self._is_valid(entry))
 
-    def put(self, queued: QueuedPod, key: Any) -> None:
-        """Put *queued* in, or give it another key."""
+    def add(self, queued: QueuedPod) -> None:
+        """Put *queued* in, or move it where it belongs after an update."""
         ticket = next(self._next_ticket)
         self._tickets[queued.pod.uid] = ticket
-        heappush(self._entries, (key, ticket, queued))
-        self._compact()
+        expiry = self._expiry(queued) if self._expiry else 0.0
+        key = self._sort_key(queued.pod)
+        # The ticket is unique, so the pods behind it are never compared.
+        heappush(self._entries, (expiry, key, queued.timestamp, queued.order, ticket, queued))
+        if len(self._entries) > 2 * len(self._tickets) + _SLACK:
+            self._compact()
 
-    def discard(self, uid: PodUid) -> bool:
-        """Take a pod out; tell whether it was there."""
+    def remove(self, uid: PodUid) -> bool:
+        """Remove a pod, and return whether it was there."""
         found = self._tickets.pop(uid, None) is not None
-        self._compact()
+        if len(self._entries) > 2 * len(self._tickets) + _SLACK:
+            self._compact()
         return found
 
-    def reorder(self, key: Callable[[QueuedPod], Any]) -> None:
-        """Give every pod another key: keys of two kinds never meet, which might not compare."""
-        self._entries = [(key(e[2]), e[1], e[2]) for e in self._entries if self._valid(e)]
-        heapify(self._entries)
-
-    def first(self) -> tuple[Any, QueuedPod] | None:
-        """Return the smallest key and its pod."""
-        entries = self._entries
+    def first(self) -> QueuedPod | None:
+        """Return the pod that goes first."""
+        entries, tickets = self._entries, self._tickets
         while entries:
-            key, _, queued = entries[0]
-            if self._valid(entries[0]):
-                return key, queued
+            queued = entries[0][-1]
+            if tickets.get(queued.pod.uid) == entries[0][-2]:
+                return queued
             heappop(entries)
+        assert not tickets, f"{len(tickets)} pods have a ticket and no entry"
         return None
 
-    def _valid(self, entry: tuple[Any, int, QueuedPod]) -> bool:
-        return self._tickets.get(entry[2].pod.uid) == entry[1]
+    def reorder(self, sort_key: SortKey) -> None:
+        """Replace the sort key; keys of two kinds might not compare, so all change at once."""
+        self._sort_key = sort_key
+        self._entries = [
+            (expiry, sort_key(queued.pod), timestamp, order, ticket, queued)
+            for expiry, _, timestamp, order, ticket, queued in filter(self._is_valid, self._entries)
+        ]
+        heapify(self._entries)
+
+    def _is_valid(self, entry: _Entry) -> bool:
+        return self._tickets.get(entry[-1].pod.uid) == entry[-2]
 
     def _compact(self) -> None:
-        if len(self._entries) > 2 * len(self._tickets) + _SLACK:
-            self._entries = [entry for entry in self._entries if self._valid(entry)]
-            heapify(self._entries)
+        """Drop the entries of removed pods: each of them is paid for by one that was added."""
+        self._entries = [entry for entry in self._entries if self._is_valid(entry)]
+        heapify(self._entries)
+        assert len(self._entries) == len(self._tickets), "a ticket without an entry, or two of them"

@@ -1,7 +1,7 @@
-"""Where a pod can be, and which moves exist.
+"""The states of pods in the queue, and the table of moves between them.
 
-The table is the queue's state machine: whatever is not in it does not happen, and every move
-asserts so. A pod without a state (None) is unknown to the queue or on its way to a node.
+A pod without a state (None) is unknown to the queue or on its way to a node. docs/architecture.md
+shows the table.
 """
 
 from enum import StrEnum
@@ -11,7 +11,7 @@ from scheduler.model.state_machine import Row, Transitions
 
 
 class QueueState(StrEnum):
-    """Where a pod is."""
+    """The state of a pod in the queue."""
 
     ACTIVE = "active"
     BACKOFF = "backoff"
@@ -21,7 +21,7 @@ class QueueState(StrEnum):
 
 
 class Cause(StrEnum):
-    """What can move a pod."""
+    """What moves a pod."""
 
     ADDED = "added"
     UPDATED = "updated"
@@ -37,10 +37,10 @@ class Cause(StrEnum):
 
 
 READY: Final = frozenset({QueueState.ACTIVE, QueueState.BACKOFF})
-"""Where a pod goes when its time has come: now, or when its backoff is over."""
+"""A pod that may be popped: now, or when its backoff is over."""
 
 WAITING: Final = frozenset({QueueState.UNSCHEDULABLE, QueueState.GATED})
-"""Where a pod stays until something changes."""
+"""A pod that stays until something changes."""
 
 _ACTIVE, _BACKOFF, _GATED = QueueState.ACTIVE, QueueState.BACKOFF, QueueState.GATED
 _UNSCHEDULABLE, _FLIGHT = QueueState.UNSCHEDULABLE, QueueState.IN_FLIGHT

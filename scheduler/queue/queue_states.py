@@ -1,20 +1,24 @@
-"""The places of the queue: what holds the pods of each, and the one way from one to another."""
+"""The pods of each state, and the only way from one state to another."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Protocol
 
 from scheduler.model.meta import PodUid
-from scheduler.queue.active_queue import ActiveQueue, Order, SortKey
 from scheduler.queue.backoff_queue import BackoffQueue
+from scheduler.queue.gates import Gates
+from scheduler.queue.hints import ProfileRules, QueueingStrategy
 from scheduler.queue.in_flight import InFlight
+from scheduler.queue.nominator import Nominator
 from scheduler.queue.observer import QueueObserver
+from scheduler.queue.pod_heap import PodHeap, SortKey
+from scheduler.queue.queue_settings import QueueSettings
 from scheduler.queue.queue_state import TRANSITIONS, WAITING, QueueState
-from scheduler.queue.queued_pod import MoveReason, QueuedPod
+from scheduler.queue.queued_pod import HISTORY_LENGTH, MoveReason, QueuedPod
 from scheduler.queue.unschedulable_pods import UnschedulablePods
 
 
 class _Store(Protocol):
-    """What holds the pods of one state."""
+    """The pods of one state."""
 
     def __len__(self) -> int: ...
     def __contains__(self, uid: PodUid) -> bool: ...
@@ -26,28 +30,33 @@ class _Store(Protocol):
 class QueueStates:
     """Every pod that the queue knows, in exactly one state.
 
-    Whoever asks may look into the stores; pods come, move and go by `move` alone.
+    The queue reads the stores; `move` alone writes them.
 
     Args:
+        rules: The gates of each profile.
         sort_key: The order in which ready pods go.
-        initial_seconds: The backoff after the first failure.
-        maximum_seconds: The longest backoff.
-        observer: Hears of every pod that comes to another state.
+        settings: The backoff of pods that fail.
+        nominator: Gets the nomination of a pod's status when the pod becomes ready.
+        observer: Counts the pods that enter a state.
     """
 
     def __init__(
         self,
+        rules: Mapping[str, ProfileRules],
         sort_key: SortKey,
-        initial_seconds: float,
-        maximum_seconds: float,
+        settings: QueueSettings,
+        nominator: Nominator,
         observer: QueueObserver,
     ) -> None:
+        self._nominator = nominator
         self._observer = observer
-        self._order = Order(sort_key)
+        self.gates = Gates(rules, observer)
         self.queued: dict[PodUid, QueuedPod] = {}
-        """All pods but those in flight, in the order of coming."""
-        self.active = ActiveQueue(self._order)
-        self.backoff = BackoffQueue(initial_seconds, maximum_seconds, self._order)
+        """All pods but those in flight, in the order of arrival."""
+        self.active = PodHeap(sort_key)
+        self.backoff = BackoffQueue(
+            settings.initial_backoff_seconds, settings.maximum_backoff_seconds, sort_key
+        )
         self.unschedulable = UnschedulablePods(_rejectors)
         self.gated = UnschedulablePods(lambda queued: (queued.gated_by,))
         self.in_flight = InFlight()
@@ -59,9 +68,66 @@ class QueueStates:
             QueueState.IN_FLIGHT: self.in_flight,
         }
 
-    def find(self, uid: PodUid) -> QueuedPod | None:
-        """Return a pod wherever it is."""
-        return self.queued.get(uid) or self.in_flight.get(uid)
+    def make_ready(self, queued: QueuedPod, reason: MoveReason) -> None:
+        """Move *queued* to active, unless a gate keeps it out."""
+        # A pod that is backing off has passed the gates on its way there.
+        if queued.state is not QueueState.BACKOFF and self.gates.is_closed_for(queued):
+            self.move(queued, QueueState.GATED, reason)
+            return
+        if queued.initial_attempt is None:
+            queued.initial_attempt = reason.now
+            # Upstream nominates here too: a gated pod must not keep capacity that it can't use.
+            if queued.pod.nominated_node:
+                self._nominator.add(queued.pod)
+        self.move(queued, QueueState.ACTIVE, reason)
+
+    def requeue(
+        self, queued: QueuedPod, strategy: QueueingStrategy, reason: MoveReason
+    ) -> QueueState:
+        """Move *queued* as *strategy* says, and return its new state."""
+        if strategy is QueueingStrategy.SKIP:
+            self.move(queued, QueueState.UNSCHEDULABLE, reason)
+        elif strategy is QueueingStrategy.IMMEDIATELY or not self.backoff.is_waiting(
+            queued, reason.now
+        ):
+            self.make_ready(queued, reason)
+        else:
+            closed = self.gates.is_closed_for(queued)
+            self.move(queued, QueueState.GATED if closed else QueueState.BACKOFF, reason)
+        assert queued.state is not None, str(queued)
+        return queued.state
+
+    def move(self, queued: QueuedPod, new: QueueState | None, reason: MoveReason) -> None:
+        """Carry out one row of the transition table."""
+        uid, old = queued.pod.uid, queued.state
+        queued.state = TRANSITIONS.move(old, reason.cause, new, queued)
+        queued.history.append((reason, new))
+        if len(queued.history) > HISTORY_LENGTH:
+            del queued.history[0]
+        if old is not None:
+            found = self._stores[old].remove(uid)
+            assert found, f"not where its state says: {queued}"
+        if new is None or new is QueueState.IN_FLIGHT:
+            self.queued.pop(uid, None)
+        else:
+            self.queued[uid] = queued
+        if new is not None:
+            self._stores[new].add(queued)
+        if new is QueueState.ACTIVE or new is QueueState.BACKOFF:
+            self._observer.incoming(new.value, reason.label)
+        elif new in WAITING and old not in WAITING:
+            # Upstream's metric counts gated pods among the unschedulable.
+            self._observer.incoming(QueueState.UNSCHEDULABLE.value, reason.label)
+
+    def reposition(self, queued: QueuedPod) -> None:
+        """Note that *queued*, whose state stays, may go earlier or later than before."""
+        assert queued.state is not None, str(queued)
+        self._stores[queued.state].add(queued)
+
+    def reorder(self, sort_key: SortKey) -> None:
+        """Replace the order in which ready pods go."""
+        self.active.reorder(sort_key)
+        self.backoff.reorder(sort_key)
 
     def counts(self) -> dict[str, int]:
         """Count the pods by state, those in flight left out."""
@@ -71,52 +137,20 @@ class QueueStates:
             if state is not QueueState.IN_FLIGHT
         }
 
-    def move(self, queued: QueuedPod, new: QueueState | None, reason: MoveReason) -> None:
-        """Carry out one row of the transition table."""
-        uid, old = queued.pod.uid, queued.state
-        TRANSITIONS.move(old, reason.cause, new, queued)
-        if old is not None:
-            found = self._stores[old].remove(uid)
-            assert found, f"not where it was: {queued}"
-        queued.move(new, reason)
-        if new is None or new is QueueState.IN_FLIGHT:
-            self.queued.pop(uid, None)
-        else:
-            self.queued[uid] = queued
-        if new is not None:
-            self._stores[new].add(queued)
-            self._tell(old, new, reason.label)
-
-    def put_in_order(self, queued: QueuedPod) -> None:
-        """Note that *queued*, which stays where it is, may go earlier or later than before."""
-        assert queued.state is not None, str(queued)
-        self._stores[queued.state].add(queued)
-
-    def reorder(self, sort_key: SortKey) -> None:
-        """Let *sort_key* tell the order in which ready pods go."""
-        self._order.sort_key = sort_key
-        self.active.reorder()
-        self.backoff.reorder()
-
     def check_invariants(self) -> None:
-        """Raise AssertionError, with the pod's story, where a pod is not as its state says."""
+        """Raise AssertionError, with the pod's history, where a pod is not as its state says."""
         for state, store in self._stores.items():
             for queued in store:
                 assert queued.state is state, f"found {state}: {queued}"
                 assert bool(queued.gated_by) == (state is QueueState.GATED), str(queued)
-                home = state is QueueState.IN_FLIGHT or self.queued.get(queued.pod.uid) is queued
-                assert home, f"unknown to the queue: {queued}"
+                known = state is QueueState.IN_FLIGHT or self.queued.get(queued.pod.uid) is queued
+                assert known, f"unknown to the queue: {queued}"
         for uid, queued in self.queued.items():
-            homes = [state for state, store in self._stores.items() if uid in store]
-            assert homes == [queued.state], f"in {homes}: {queued}"
-        assert self.in_flight or not self.in_flight.logged, "changes are kept for nobody"
-
-    def _tell(self, old: QueueState | None, new: QueueState, label: str) -> None:
-        """Report a move to the observer, which counts gated pods among the unschedulable."""
-        if new is QueueState.ACTIVE or new is QueueState.BACKOFF:
-            self._observer.incoming(new.value, label)
-        elif new is not QueueState.IN_FLIGHT and old not in WAITING:
-            self._observer.incoming(QueueState.UNSCHEDULABLE.value, label)
+            states = [state for state, store in self._stores.items() if uid in store]
+            assert states == [queued.state], f"in {states}: {queued}"
+        waiting = sum(self.counts().values())
+        assert waiting == len(self.queued), f"{waiting} pods are stored, {len(self.queued)} known"
+        assert self.in_flight or not self.in_flight.logged, "changes are kept for no pod"
 
 
 def _rejectors(queued: QueuedPod) -> list[tuple[str, str]]:

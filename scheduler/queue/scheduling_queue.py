@@ -1,4 +1,4 @@
-"""The door of the queue: every fact about a waiting pod comes in here, and the next pod comes out.
+"""The door of the queue: every fact about a waiting pod enters here, and the next pod leaves here.
 
 Source: ``pkg/scheduler/backend/queue/scheduling_queue.go``. There each queue has its own lock; here
 one loop is the only caller, so nothing needs one.
@@ -6,7 +6,6 @@ one loop is the only caller, so nothing needs one.
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from itertools import count, islice
 from typing import Final
 
@@ -25,12 +24,13 @@ from scheduler.framework.cluster_event import (
 from scheduler.framework.decision import Keep, NominationOrder
 from scheduler.model.meta import PodUid
 from scheduler.model.pod import Pod
-from scheduler.queue.active_queue import SortKey
 from scheduler.queue.foreign_nominations import ForeignNominations
 from scheduler.queue.gates import Gates
-from scheduler.queue.hints import Hints, ProfileRules, Verdict
+from scheduler.queue.hints import Hints, ProfileRules, QueueingStrategy
 from scheduler.queue.nominator import Nominator
 from scheduler.queue.observer import SILENT, QueueObserver
+from scheduler.queue.pod_heap import SortKey
+from scheduler.queue.queue_settings import QueueSettings
 from scheduler.queue.queue_state import READY, WAITING, Cause, QueueState
 from scheduler.queue.queue_states import QueueStates
 from scheduler.queue.queued_pod import MoveReason, QueuedPod
@@ -45,33 +45,16 @@ _DELETED: Final = MoveReason(Cause.DELETED)
 _DONE: Final = MoveReason(Cause.DONE)
 
 
-@dataclass(frozen=True)
-class QueueSettings:
-    """How long pods wait."""
-
-    initial_backoff_seconds: float = 1.0
-    """The wait after a pod's first failed attempt; each further failure doubles it."""
-
-    maximum_backoff_seconds: float = 10.0
-    """The longest wait; 0 means never to wait."""
-
-    unschedulable_seconds: float = 300.0
-    """How long a pod waits for a change before it is tried again without one."""
-
-    foreign_nomination_seconds: float = 600.0
-    """How long a nomination of another scheduler's pod counts; 0 means never."""
-
-
 class SchedulingQueue:
     """Pods that wait for a node.
 
-    Every pod of ours that is neither bound nor on its way to a node is in exactly one place.
+    Every pod of ours that is neither bound nor on its way to a node has exactly one state here.
 
     Args:
-        rules: What plugins say about gates and events, by profile.
+        rules: What plugins register about gates and events, by profile.
         sort_key: The order in which ready pods go.
         settings: How long pods wait.
-        observer: Hears what happens.
+        observer: Measures what happens.
     """
 
     def __init__(
@@ -81,14 +64,12 @@ class SchedulingQueue:
         settings: QueueSettings,
         observer: QueueObserver = SILENT,
     ) -> None:
-        self._nominator = Nominator()
-        self._foreign = ForeignNominations(self._nominator, settings.foreign_nomination_seconds)
         self._settings = settings
         self._observer = observer
-        self._hints, self._gates = Hints(rules, observer), Gates(rules, observer)
-        self._states = QueueStates(
-            sort_key, settings.initial_backoff_seconds, settings.maximum_backoff_seconds, observer
-        )
+        self._nominator = Nominator()
+        self._foreign = ForeignNominations(self._nominator, settings.foreign_nomination_seconds)
+        self._hints = Hints(rules, observer)
+        self._states = QueueStates(rules, sort_key, settings, self._nominator, observer)
         self._arrivals = count()
         self._next_timeout_check: float | None = None
         self._pending_changes: deque[tuple[QueuedPod, Change, MoveReason]] = deque()
@@ -100,38 +81,45 @@ class SchedulingQueue:
         return len(self._states.queued)
 
     def __iter__(self) -> Iterator[QueuedPod]:
-        """Yield the pods that wait, those in flight not among them, in the order of coming."""
+        """Yield the pods that wait, those in flight not among them, in the order of arrival."""
         return iter(tuple(self._states.queued.values()))
 
     # Facts about pods.
 
     def add(self, pod: Pod, now: float) -> None:
-        """Take in a new pod."""
-        if known := self.find(pod.uid):
+        """Add a new pod."""
+        states = self._states
+        if known := states.queued.get(pod.uid) or states.in_flight.pods.get(pod.uid):
             # Upstream would track it twice and drop one of the two when both are popped.
             self.update(known.pod, pod, now)
         else:
-            self._admit(pod, MoveReason(Cause.ADDED, _ADD_LABEL, now))
+            reason = MoveReason(Cause.ADDED, _ADD_LABEL, now)
+            states.make_ready(QueuedPod(pod, now, next(self._arrivals)), reason)
 
     def update(self, old: Pod, new: Pod, now: float) -> None:
-        """Take in a newer version of a pod, which may make it worth another attempt.
+        """Follow an update of a pod, which may make another attempt worthwhile.
 
-        A pod that is on its way to a node must not be told: it would be taken for a new one.
+        Updates of a pod that is on its way to a node must not come here: the queue has forgotten
+        it, and would add it as a new one.
         """
         if old.uid != new.uid:
             self.delete(old, now)
             self.add(new, now)
-        elif new.uid in self._states.in_flight:
-            self._update_in_flight(old, new, now)
+        elif new.uid in self._states.in_flight.pods:
+            # The attempt goes on with the version it began with; `park` gets the newest.
+            for event in pod_changes(old, new):
+                self._states.in_flight.record(Change(event, old, new))
+            self._note_freed(self._nominator.update(old, new), now)
         elif queued := self._states.queued.get(new.uid):
             self._update_waiting(queued, old, new, now)
         else:
-            self._admit(new, MoveReason(Cause.UPDATED, _UPDATE_LABEL, now))
+            reason = MoveReason(Cause.UPDATED, _UPDATE_LABEL, now)
+            self._states.make_ready(QueuedPod(new, now, next(self._arrivals)), reason)
 
     def delete(self, pod: Pod, now: float) -> None:
-        """Forget a pod that is gone or bound; if it was nominated elsewhere, that room is free.
+        """Forget a pod that is gone or bound; if it was nominated elsewhere, that capacity is free.
 
-        In flight it stays with whoever decides about it, who says ``done``.
+        A pod in flight stays until ``done``: its attempt cannot be recalled.
         """
         if queued := self._states.queued.get(pod.uid):
             self._count_rejectors(queued, -1)
@@ -142,19 +130,19 @@ class SchedulingQueue:
 
     @property
     def ready(self) -> bool:
-        """Whether ``pop`` would hand out a pod."""
-        return (
-            self._states.active.first() is not None
-            or self._states.backoff.first_to_fetch_early() is not None
-        )
+        """Whether ``pop`` would return a pod."""
+        backoff = self._states.backoff
+        return bool(self._states.active) or backoff.first_to_fetch_early() is not None
 
     def pop(self, now: float) -> QueuedPod | None:
-        """Hand out the pod that goes next; None where none is ready.
+        """Return the pod that goes next; None where none is ready.
 
-        Where nothing is ready, a pod that should wait longer goes early.
+        If none is active, a pod whose backoff runs goes early: an idle scheduler has nothing
+        better to do (upstream's SchedulerPopFromBackoffQ).
         """
-        while self.catch_up():
-            pass
+        # Each of these may make ready a pod that is more important than all that are active.
+        while self._reloaded or self._pending_changes:
+            self.catch_up()
         queued = self._states.active.first()
         if queued is None:
             queued = self._states.backoff.first_to_fetch_early()
@@ -162,13 +150,14 @@ class SchedulingQueue:
                 return None
             self._observer.incoming("active", POP_FROM_BACKOFF_QUEUE)
         queued.attempts += 1
-        self._count_rejectors(queued, -1)
+        if queued.rejected_by:
+            self._count_rejectors(queued, -1)
         self._states.move(queued, QueueState.IN_FLIGHT, MoveReason(Cause.POPPED, "", now))
         return queued
 
     def done(self, uid: PodUid) -> None:
-        """Note that a pod is decided: it goes to a node, or is no longer ours."""
-        if queued := self._states.in_flight.get(uid):
+        """Forget a pod in flight: it is on its way to a node, or no longer ours."""
+        if queued := self._states.in_flight.pods.get(uid):
             self._states.move(queued, None, _DONE)
 
     def park(
@@ -183,26 +172,29 @@ class SchedulingQueue:
         """Take back a pod whose attempt ended without a node, or whose binding failed.
 
         Args:
-            queued: What ``pop`` handed out.
+            queued: What ``pop`` returned.
             pod: The pod's newest version.
-            rejected_by: Plugins that turned it away; none where the attempt ended in an error.
-            pending: Those of them that want to hear of it again without delay.
+            rejected_by: Plugins that rejected it; none where the attempt ended in an error.
+            pending: Those of them whose hints move the pod without backoff.
             now: Monotonic seconds.
 
         Returns:
-            Where it waits now.
+            Its new state.
         """
         if known := self._states.queued.get(pod.uid):
-            # It came back by another way, and that is the newer story.
+            # A fact added it again after `done`, while its binding failed: that is newer.
             assert known.state is not None, str(known)
             return known.state
+        assert queued.state is None or self._states.in_flight.pods.get(pod.uid) is queued, (
+            f"in flight is another pod than the one to park: {queued}"
+        )
         queued.note_failure(pod, rejected_by, pending, now)
         queued.order = next(self._arrivals)
         self._count_rejectors(queued, 1)
-        verdict = self._hints.verdict_over(queued, self._states.in_flight.since_pop(pod.uid))
-        return self._requeue(
-            queued, verdict, MoveReason(Cause.PARKED, SCHEDULE_ATTEMPT_FAILURE, now)
-        )
+        missed = self._states.in_flight.since_pop(pod.uid)
+        strategy = self._hints.strategy_over(queued, missed)
+        reason = MoveReason(Cause.PARKED, SCHEDULE_ATTEMPT_FAILURE, now)
+        return self._states.requeue(queued, strategy, reason)
 
     # What may help pods that wait.
 
@@ -213,8 +205,8 @@ class SchedulingQueue:
 
         Where these are many, some are left for ``catch_up``.
         """
-        match = self._hints.match(change.event)
-        if not match.rejectors and not change.event.wildcard:
+        registered = self._hints.registered_for(change.event)
+        if not registered.rejectors and not change.event.wildcard:
             return
         self._states.in_flight.record(change)
         if candidates := self._candidates(change):
@@ -227,10 +219,9 @@ class SchedulingQueue:
             self.catch_up()
 
     def catch_up(self) -> bool:
-        """Go on with new rules and changes, a few pods at a time; tell whether more are left.
+        """Go on with new rules and pending changes, a few pods at a time; return if more are left.
 
-        Nothing is popped before all is done. What moves a pod by another way meanwhile is newer
-        than the change, and stands.
+        Nothing is popped before all is done.
         """
         for _ in range(min(len(self._reloaded), PODS_AT_ONCE)):
             self._reload(self._reloaded.popleft(), self._reloading)
@@ -238,49 +229,19 @@ class SchedulingQueue:
             return True
         for _ in range(min(len(self._pending_changes), PODS_AT_ONCE)):
             queued, change, reason = self._pending_changes.popleft()
+            # Whatever moved the pod meanwhile is newer than the change, and stands.
             if queued.state in WAITING:
                 self._reconsider(queued, change, reason)
         return bool(self._pending_changes)
 
-    def nominate(self, pod: Pod, order: NominationOrder, now: float) -> None:
-        """Nominate a pod that was just decided about, as *order* says.
-
-        What is kept is what we know of, which the pod's status may not tell yet. Who was refused
-        for the sake of a nomination that ends by that is requeued: not the pod itself, which was
-        never in its own way.
-        """
-        if isinstance(order, Keep):
-            self._nominator.refresh(pod)
-        else:
-            self._note_freed(self._nominator.add(pod, order), now, but=pod.uid)
-
-    def withdraw(self, pod: Pod, now: float, *, placed_on: str = "") -> None:
-        """End the nomination of a pod, and requeue who was refused for its sake.
-
-        Nobody is where the pod takes up that room: it is *placed_on* the node.
-        """
-        self._note_freed(self._nominator.delete(pod.uid, placed_on=placed_on), now)
-
-    def follow_foreign(self, pod: Pod, now: float) -> None:
-        """Follow the nomination of another scheduler's pod that is not bound."""
-        self._note_freed(self._foreign.follow(pod, now), now)
-
-    def forget_foreign(self, pod: Pod, now: float) -> None:
-        """Forget the nomination of another scheduler's pod that is bound or gone."""
-        self._note_freed(self._foreign.forget(pod), now)
-
-    def take_over(self, pod: Pod) -> None:
-        """Forget what another scheduler nominated: *pod* is ours now, and `add` nominates it."""
-        self._foreign.forget(pod)
-
     def activate(self, uids: Iterable[PodUid], now: float) -> None:
-        """Make pods ready, their backoff cut short; gates still count."""
+        """Make pods ready and cut their backoff short; gates still count."""
         reason = MoveReason(Cause.ACTIVATED, FORCE_ACTIVATE.label, now)
         for uid in uids:
-            if flying := self._states.in_flight.get(uid):
-                self._states.in_flight.record(Change(FORCE_ACTIVATE, None, flying.pod))
+            if popped := self._states.in_flight.pods.get(uid):
+                self._states.in_flight.record(Change(FORCE_ACTIVATE, None, popped.pod))
             elif (queued := self._states.queued.get(uid)) and queued.state is not QueueState.ACTIVE:
-                self._to_active(queued, reason)
+                self._states.make_ready(queued, reason)
 
     def flush(self, now: float) -> None:
         """End what has lasted long enough: backoffs, waits for a change, foreign nominations.
@@ -296,7 +257,7 @@ class SchedulingQueue:
             queued = self._states.backoff.first_completed(now)
             if queued is None:
                 break
-            self._to_active(queued, reason)
+            self._states.make_ready(queued, reason)
         if self._next_timeout_check is None or now >= self._next_timeout_check:
             self._flush_unschedulable(now)
 
@@ -315,13 +276,15 @@ class SchedulingQueue:
         sort_key: SortKey | None = None,
         settings: QueueSettings | None = None,
     ) -> None:
-        """Go on with other plugins: gates are asked again, rejections get another chance.
+        """Go on with other plugins: gates run again, and no earlier rejection counts.
 
         *settings* count for pods that fail from now on. Where many wait, some are left for
         ``catch_up``.
         """
+        # Changes were judged by the old plugins' hints; the reload requeues every pod anyway.
         self._pending_changes.clear()
-        self._hints, self._gates = Hints(rules, self._observer), Gates(rules, self._observer)
+        self._hints = Hints(rules, self._observer)
+        self._states.gates = Gates(rules, self._observer)
         if settings is not None:
             self._settings = settings
             self._states.backoff.adjust(
@@ -333,7 +296,38 @@ class SchedulingQueue:
         self._reloaded = deque(self._states.queued.values())
         self.catch_up()
 
-    # Queries.
+    # Nominations.
+
+    def nominate(self, pod: Pod, order: NominationOrder, now: float) -> None:
+        """Nominate a pod that was just decided about, as *order* says.
+
+        Our nomination stays if *order* is to keep it, even where the pod's status does not show it
+        yet. The pod itself is not requeued if its own nomination ends: it was not in its own way.
+        """
+        if isinstance(order, Keep):
+            self._nominator.refresh(pod)
+        else:
+            self._note_freed(self._nominator.add(pod, order), now, but=pod.uid)
+
+    def withdraw(self, pod: Pod, now: float, *, placed_on: str = "") -> None:
+        """End the nomination of a pod, and requeue pods that were rejected because of it.
+
+        None of these can gain where the pod uses that capacity itself, *placed_on* the node.
+        """
+        if given_up := self._nominator.delete(pod.uid, placed_on=placed_on):
+            self._note_freed(given_up, now)
+
+    def follow_foreign(self, pod: Pod, now: float) -> None:
+        """Follow the nomination of another scheduler's pod that is not bound."""
+        self._note_freed(self._foreign.follow(pod, now), now)
+
+    def forget_foreign(self, pod: Pod, now: float) -> None:
+        """Forget the nomination of another scheduler's pod that is bound or gone."""
+        self._note_freed(self._foreign.forget(pod), now)
+
+    def take_over(self, pod: Pod) -> None:
+        """Forget what another scheduler nominated: *pod* is ours now, and `add` nominates it."""
+        self._foreign.forget(pod)
 
     @property
     def foreign_nominations(self) -> int:
@@ -342,30 +336,33 @@ class SchedulingQueue:
 
     def nominated_node(self, uid: PodUid) -> str:
         """Return the node that a pod is nominated to; empty where it is not."""
-        return self._nominator.node_of(uid)
+        return self._nominator.node_of.get(uid, "")
 
     def nominated_pods(self) -> dict[str, tuple[Pod, ...]]:
         """Return all nominated pods by node, those of other schedulers among them."""
-        return self._nominator.by_node()
+        return self._nominator.pods_on.copy()
 
     def own_nominees(self, node: str) -> list[Pod]:
         """Return the pods of this queue that are nominated to *node*, the earliest first.
 
         Only these are ours to withdraw: another scheduler's nomination is in its pod's status.
         """
-        return [pod for pod in self._nominator.for_node(node) if self.find(pod.uid) is not None]
+        nominated = self._nominator.pods_on.get(node, ())
+        return [pod for pod in nominated if self.find(pod.uid) is not None]
+
+    # Queries.
 
     def find(self, uid: PodUid) -> QueuedPod | None:
         """Return what is known of a pod that waits or is in flight."""
-        return self._states.find(uid)
+        return self._states.queued.get(uid) or self._states.in_flight.pods.get(uid)
 
     def state_of(self, uid: PodUid) -> QueueState | None:
-        """Return where a pod is."""
+        """Return the state of a pod; None where the queue does not know it."""
         queued = self.find(uid)
         return queued.state if queued else None
 
     def counts(self) -> dict[str, int]:
-        """Count the pods that wait, by place."""
+        """Count the pods that wait, by state."""
         return self._states.counts()
 
     def oldest(self) -> float | None:
@@ -375,42 +372,32 @@ class SchedulingQueue:
 
     def in_flight_counts(self) -> dict[str, int]:
         """Count what is kept for pods in flight: the pods themselves, and changes by label."""
-        return {"PodPopped": len(self._states.in_flight), **self._states.in_flight.count_column()}
+        in_flight = self._states.in_flight
+        return {"PodPopped": len(in_flight), **in_flight.count_by_label()}
 
     def check_invariants(self) -> None:
-        """Raise AssertionError, with the pod's story, where something is not as it must be."""
+        """Raise AssertionError, with the pod's history, where something is not as it must be."""
         self._states.check_invariants()
         self._nominator.check_invariants()
+        self._foreign.check_invariants()
 
-    # Who goes where.
-
-    def _admit(self, pod: Pod, reason: MoveReason) -> None:
-        self._to_active(QueuedPod(pod, reason.now, next(self._arrivals)), reason)
-
-    def _update_in_flight(self, old: Pod, new: Pod, now: float) -> None:
-        # The attempt goes on with the version it began with; who parks the pod brings the newest.
-        for event in pod_changes(old, new):
-            self._states.in_flight.record(Change(event, old, new))
-        self._follow_nomination(old, new, now)
+    # Moves.
 
     def _update_waiting(self, queued: QueuedPod, old: Pod, new: Pod, now: float) -> None:
         queued.pod = new
-        self._follow_nomination(old, new, now)
+        self._note_freed(self._nominator.update(old, new), now)
         if queued.state in READY:
-            self._states.put_in_order(queued)
+            self._states.reposition(queued)
             return
         for event in pod_changes(old, new):
             reason = MoveReason(Cause.UPDATED, event.label, now)
             if self._reconsider(queued, Change(event, old, new), reason):
                 break
 
-    def _follow_nomination(self, old: Pod, new: Pod, now: float) -> None:
-        self._note_freed(self._nominator.update(old, new), now)
-
     def _note_freed(self, nominee: Pod | None, now: float, *, but: PodUid | None = None) -> None:
         """Requeue pods that could use the capacity that was kept for *nominee*, if it is given up.
 
-        That counted for pods of no higher priority.
+        Pods of higher priority did not count the nominee, so they gain nothing.
         """
         if nominee is not None:
             self.note(
@@ -422,26 +409,26 @@ class SchedulingQueue:
     def _candidates(self, change: Change) -> list[QueuedPod]:
         if change.event.wildcard:
             return list(self._states.unschedulable)
-        match = self._hints.match(change.event)
+        registered = self._hints.registered_for(change.event)
         return [
-            *self._states.unschedulable.waiting_for(match.rejectors),
-            *self._states.gated.waiting_for(match.gates),
+            *self._states.unschedulable.waiting_for(registered.rejectors),
+            *self._states.gated.waiting_for(registered.gates),
         ]
 
     def _reconsider(self, queued: QueuedPod, change: Change, reason: MoveReason) -> bool:
-        """Requeue *queued* if *change* could help it; tell whether it is ready now or later."""
-        verdict = self._hints.verdict(queued, change)
-        if verdict is Verdict.WAIT:
+        """Requeue *queued* if *change* could help it; return whether it is ready now or later."""
+        strategy = self._hints.strategy(queued, change)
+        if strategy is QueueingStrategy.SKIP:
             return False
-        return self._requeue(queued, verdict, reason) in READY
+        return self._states.requeue(queued, strategy, reason) in READY
 
     def _reload(self, queued: QueuedPod, reason: MoveReason) -> None:
-        """Ask the new gates about *queued*, and give it another chance where it was rejected."""
+        """Run the new gates for *queued*, and requeue it if it was rejected."""
         if self._states.queued.get(queued.pod.uid) is not queued:
             return
         if queued.state not in READY:
-            self._requeue(queued, Verdict.AFTER_BACKOFF, reason)
-        elif self._gates.closed_for(queued):
+            self._states.requeue(queued, QueueingStrategy.AFTER_BACKOFF, reason)
+        elif self._states.gates.is_closed_for(queued):
             self._states.move(queued, QueueState.GATED, reason)
 
     def _flush_unschedulable(self, now: float) -> None:
@@ -453,36 +440,10 @@ class SchedulingQueue:
         reason = MoveReason(Cause.TIMED_OUT, UNSCHEDULABLE_TIMEOUT.label, now)
         for queued in overdue:
             # Upstream marks gated pods too, although the flush does not move them.
-            state = self._requeue(queued, Verdict.AFTER_BACKOFF, reason)
+            state = self._states.requeue(queued, QueueingStrategy.AFTER_BACKOFF, reason)
             queued.flushed = state in READY
         if overdue:
             self._states.in_flight.record(Change(UNSCHEDULABLE_TIMEOUT))
-
-    def _requeue(self, queued: QueuedPod, verdict: Verdict, reason: MoveReason) -> QueueState:
-        backoff = self._states.backoff
-        if verdict is Verdict.WAIT:
-            self._states.move(queued, QueueState.UNSCHEDULABLE, reason)
-        elif verdict is Verdict.AFTER_BACKOFF and backoff.waiting(queued, reason.now):
-            self._to_backoff(queued, reason)
-        else:
-            self._to_active(queued, reason)
-        assert queued.state is not None, str(queued)
-        return queued.state
-
-    def _to_active(self, queued: QueuedPod, reason: MoveReason) -> None:
-        # What is backing off has passed the gates on its way there.
-        if queued.state is not QueueState.BACKOFF and self._gates.closed_for(queued):
-            self._states.move(queued, QueueState.GATED, reason)
-            return
-        if queued.initial_attempt is None:
-            queued.initial_attempt = reason.now
-            if queued.pod.nominated_node:
-                self._nominator.add(queued.pod)
-        self._states.move(queued, QueueState.ACTIVE, reason)
-
-    def _to_backoff(self, queued: QueuedPod, reason: MoveReason) -> None:
-        closed = self._gates.closed_for(queued)
-        self._states.move(queued, QueueState.GATED if closed else QueueState.BACKOFF, reason)
 
     def _count_rejectors(self, queued: QueuedPod, delta: int) -> None:
         for plugin in queued.rejected_by:

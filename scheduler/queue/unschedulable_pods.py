@@ -1,4 +1,4 @@
-"""Pods that wait until something changes, found by whom they wait for."""
+"""Pods that wait until something changes, indexed by the plugins that rejected them."""
 
 from collections.abc import Callable, Hashable, Iterable, Iterator
 
@@ -11,11 +11,12 @@ Keys = Callable[[QueuedPod], Iterable[Hashable]]
 class UnschedulablePods:
     """Pods that wait until something changes.
 
-    Most events help nobody: thousands of bindings are confirmed while a few pods wait for a node.
-    The index makes such an event cost no more than a look.
+    Most events help no pod: thousands of bindings are confirmed while a few pods wait for a node.
+    Upstream looks at every waiting pod for each event. With the index, an event that no waiting
+    pod's rejector registered for costs one lookup.
 
     Args:
-        keys: Whom a pod waits for.
+        keys: The keys under which a pod is found.
     """
 
     def __init__(self, keys: Keys) -> None:
@@ -31,11 +32,11 @@ class UnschedulablePods:
         return uid in self._pods
 
     def __iter__(self) -> Iterator[QueuedPod]:
-        """Yield the pods in the order of coming."""
+        """Yield the pods in the order of arrival; they may move meanwhile."""
         return iter(tuple(self._pods.values()))
 
     def add(self, queued: QueuedPod) -> None:
-        """Put *queued* in, or note for whom it waits now."""
+        """Put *queued* in, or index it anew after an update."""
         uid = queued.pod.uid
         self.remove(uid)
         keys = tuple(self._keys(queued))
@@ -44,7 +45,7 @@ class UnschedulablePods:
             self._waiting_for.setdefault(key, {})[uid] = queued
 
     def remove(self, uid: PodUid) -> bool:
-        """Take a pod out; tell whether it was there."""
+        """Remove a pod, and return whether it was there."""
         for key in self._keys_of.pop(uid, ()):
             waiting = self._waiting_for[key]
             del waiting[uid]

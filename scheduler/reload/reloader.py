@@ -16,7 +16,7 @@ from scheduler.kube.requests import Requests
 from scheduler.kube.self_access_review import granted
 from scheduler.loop.core import AppliedConfiguration, LoopConfiguration, SchedulerCore
 from scheduler.process.watches import Watches
-from scheduler.queue.scheduling_queue import QueueSettings
+from scheduler.queue.queue_settings import QueueSettings
 from scheduler.reload.plan import Plan, Source, further_permissions, plan, refusal
 from scheduler.reload.report import Report
 

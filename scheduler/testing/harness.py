@@ -35,7 +35,7 @@ from scheduler.observe.metrics import Metrics
 from scheduler.out_of_tree.loading import out_of_tree_plugins
 from scheduler.plugins import IN_TREE
 from scheduler.plugins.priority_sort import PrioritySort
-from scheduler.queue.scheduling_queue import QueueSettings
+from scheduler.queue.queue_settings import QueueSettings
 from scheduler.reporting.telemetry import Recorder, Telemetry
 from scheduler.testing.documents import Document, pod_path
 from scheduler.testing.simulated_api import NOW, SimulatedApi

@@ -23,8 +23,8 @@ from scheduler.kube.watched import WATCHED
 from scheduler.model.fact import Added, Deleted, Fact, Listed, Updated
 from scheduler.model.meta import PodUid
 from scheduler.model.pod import Pod
+from scheduler.queue.queue_settings import QueueSettings
 from scheduler.queue.queued_pod import QueuedPod
-from scheduler.queue.scheduling_queue import QueueSettings
 from scheduler.reporting.inbox import Message
 from scheduler.testing.documents import pod_path
 from scheduler.testing.harness import Harness

@@ -36,7 +36,7 @@ from scheduler.model.node import Node
 from scheduler.model.pod import Pod
 from scheduler.model.trust import NODE_DISTRUST
 from scheduler.plugins import IN_TREE
-from scheduler.queue.scheduling_queue import QueueSettings
+from scheduler.queue.queue_settings import QueueSettings
 from scheduler.testing import clock
 from scheduler.testing.documents import Document, encode
 from scheduler.testing.harness import with_plugins

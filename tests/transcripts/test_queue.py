@@ -25,8 +25,9 @@ from scheduler.framework.cluster_event import (
 )
 from scheduler.framework.rejection import Gate
 from scheduler.queue.hints import rules_for
+from scheduler.queue.queue_settings import QueueSettings
 from scheduler.queue.queue_state import QueueState
-from scheduler.queue.scheduling_queue import QueueSettings, SchedulingQueue
+from scheduler.queue.scheduling_queue import SchedulingQueue
 from scheduler.testing import make_node, make_pod
 from tests.unit.queue.queues import Rejector
 

@@ -34,12 +34,12 @@ app.kubernetes.io/component: scheduler
 {{- end }}
 {{- end }}
 
-{{- /* How the endpoint is spoken to; also the name of its port. */ -}}
+{{- /* The endpoint's scheme; also the name of its port. */ -}}
 {{- define "py-scheduler.scheme" -}}
 {{- .Values.tls.enabled | ternary "https" "http" }}
 {{- end }}
 
-{{- /* How a scrape tells that it speaks with the right one. */ -}}
+{{- /* How a scrape verifies the endpoint's certificate. */ -}}
 {{- define "py-scheduler.scrapeTLS" -}}
 {{- if .Values.tls.secretName }}
 ca:
@@ -48,16 +48,16 @@ ca:
     key: ca.crt
 serverName: {{ include "py-scheduler.fullname" . }}.{{ .Release.Namespace }}.svc
 {{- else }}
-# The certificate is made at the start: there is nothing to verify it with.
+# The certificate is self-signed at the start: no CA can verify it.
 insecureSkipVerify: true
 {{- end }}
 {{- end }}
 
-{{- /* The configuration as it is mounted: the lease gets a name and a place of its own. */ -}}
+{{- /* The configuration as it is mounted: the lease gets the release's name and namespace. */ -}}
 {{- define "py-scheduler.config" -}}
 {{- $own := dict "resourceName" (include "py-scheduler.fullname" .) "resourceNamespace" .Release.Namespace }}
 {{- $config := mergeOverwrite (dict "leaderElection" $own) (deepCopy .Values.config) }}
-{{- /* What an object tells, the file must not. */ -}}
+{{- /* The file must not contain what the SchedulerConfiguration contains. */ -}}
 {{- if .Values.configResource.name }}
 {{- $config = omit $config "profiles" "extenders" "percentageOfNodesToScore" "podInitialBackoffSeconds" "podMaxBackoffSeconds" }}
 {{- end }}

@@ -15,7 +15,7 @@ from scheduler.out_of_tree.stall_timer import StallTimer
 from scheduler.testing import make_node, make_pod
 from scheduler.testing.clock import run
 from scheduler.testing.harness import Harness
-from tests.unit.out_of_tree.test_plugin_supervisor import Ear, spin
+from tests.unit.out_of_tree.test_plugin_supervisor import Recorder, spin
 
 POD = make_pod("web")
 
@@ -107,8 +107,8 @@ def test_a_step_that_does_not_come_to_an_end_is_broken_off():
     previous = signal.getsignal(signal.SIGALRM)
     timer = StallTimer(0.05)
     timer.install()
-    ear, profile = Ear(), Profile("p", queue_sort=None)
-    supervisor = PluginSupervisor({"p": profile}, {"p": {"Acts"}}, ear, timer)
+    observer, profile = Recorder(), Profile("p", queue_sort=None)
+    supervisor = PluginSupervisor({"p": profile}, {"p": {"Acts"}}, observer, timer)
 
     async def main():
         await Steps("PreBind", "Acts", supervisor.watch(profile, POD), act())
@@ -118,7 +118,7 @@ def test_a_step_that_does_not_come_to_an_end_is_broken_off():
             asyncio.run(main())
     finally:
         signal.signal(signal.SIGALRM, previous)
-    assert ear.heard == [("stalled", "Acts", "PreBind"), ("failed", "Acts", "PreBind")]
+    assert observer.reported == [("stalled", "Acts", "PreBind"), ("failed", "Acts", "PreBind")]
 
 
 def test_what_is_awaited_hears_of_being_cancelled():

@@ -8,12 +8,16 @@ from pathlib import Path
 
 import pytest
 
+from scheduler.kube import election
+from scheduler.process import leadership
 from scheduler.queue import queue_state
 
 PAGE = Path(__file__).parents[3] / "docs" / "architecture.md"
 
 MACHINES = {
+    "Leadership": leadership.TRANSITIONS,
     "Pods in the queue": queue_state.TRANSITIONS,
+    "The lease": election.TRANSITIONS,
 }
 """Every table in the code, by the heading under which the document shows it."""
 

@@ -4,7 +4,7 @@ import json
 
 import yaml
 
-from scheduler.explain.question import Question, answer
+from scheduler.explain.request import ExplainRequest, explain_pod
 
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 
@@ -49,7 +49,7 @@ CLUSTER = (
 
 
 def ask(*items, name="web", **more):
-    return answer(Question(name=name, snapshots=(dump(*(items or CLUSTER)),), **more))
+    return explain_pod(ExplainRequest(name=name, snapshots=(dump(*(items or CLUSTER)),), **more))
 
 
 def running(name, at, cpu="2", started="", labels=None, **spec):
@@ -72,4 +72,6 @@ def new(**spec):
 
 def ask_new(document, *items, **more):
     manifest = ("pod.yaml", yaml.safe_dump(document))
-    return answer(Question(manifest=manifest, snapshots=(dump(*(items or CLUSTER)),), **more))
+    return explain_pod(
+        ExplainRequest(manifest=manifest, snapshots=(dump(*(items or CLUSTER)),), **more)
+    )

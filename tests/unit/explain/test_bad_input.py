@@ -3,7 +3,7 @@
 import pytest
 
 from scheduler.errors import ConfigurationError
-from scheduler.explain.question import Question, answer
+from scheduler.explain.request import ExplainRequest, explain_pod
 from tests.unit.explain.asking import ask, ask_new, new, node, pod
 
 
@@ -33,7 +33,7 @@ from tests.unit.explain.asking import ask, ask_new, new, node, pod
 )
 def test_a_bad_snapshot_is_refused_in_one_line(text, says):
     with pytest.raises(ConfigurationError) as caught:
-        answer(Question(name="web", snapshots=(("dump", text),)))
+        explain_pod(ExplainRequest(name="web", snapshots=(("dump", text),)))
     assert str(caught.value).startswith(says)
     assert "\n" not in str(caught.value)
 

@@ -41,7 +41,7 @@ def test_the_table_shows_the_ways_to_make_room():
     result = invoke("web", "-s", "-", input=dump(*items)[1])
 
     lines = [" ".join(line.split()) for line in result.output.splitlines()]
-    start = lines.index("ROOM ON BUDGETS VIOLATED WOULD EVICT")
+    start = lines.index("PREEMPTION ON BUDGETS VIOLATED WOULD EVICT")
     assert sorted(line.replace(" *", "") for line in lines[start + 1 : start + 3]) == [
         "a 0 default/a1",
         "c 0 default/c1",

@@ -4,7 +4,7 @@ import json
 
 import yaml
 
-from scheduler.explain.question import Question, answer
+from scheduler.explain.request import ExplainRequest, explain_pod
 from tests.unit.explain.asking import CLUSTER, HEAD, ask, dump, node, pod
 
 
@@ -132,7 +132,9 @@ def test_kinds_that_are_missing_are_named_with_their_readers():
     assert {"kind": "Service", "plugins": ["PodTopologySpread"]} in said["missing"]
 
     none = {"apiVersion": "v1", "kind": "ServiceList", "items": []}
-    said = answer(Question(name="web", snapshots=(dump(*CLUSTER), ("more", json.dumps(none)))))
+    said = explain_pod(
+        ExplainRequest(name="web", snapshots=(dump(*CLUSTER), ("more", json.dumps(none))))
+    )
     assert "Service" not in {each["kind"] for each in said["missing"]}
 
 
@@ -142,7 +144,7 @@ def test_several_files_and_yaml_make_one_cluster():
         ("pods", yaml.safe_dump({"apiVersion": "v1", "kind": "PodList", "items": [pod("web")]})),
     )
 
-    said = answer(Question(name="web", snapshots=(first, second)))
+    said = explain_pod(ExplainRequest(name="web", snapshots=(first, second)))
 
     assert (said["nodes"], said["node"]) == (2, "a")
 
@@ -151,7 +153,7 @@ def test_the_output_of_several_commands_may_follow_each_other():
     """``(kubectl get nodes -o json; kubectl get pods -A -o json) > dump.json``."""
     parts = (dump(*CLUSTER[:2])[1], json.dumps(json.loads(dump(*CLUSTER[2:])[1]), indent=2))
 
-    said = answer(Question(name="web", snapshots=(("dump", "\n".join(parts)),)))
+    said = explain_pod(ExplainRequest(name="web", snapshots=(("dump", "\n".join(parts)),)))
 
     assert said == ask()
 
@@ -161,7 +163,9 @@ def test_times_in_yaml_stay_text():
         "apiVersion: v1\nkind: Node\nmetadata: {name: a, creationTimestamp: 2026-01-01T00:00:00Z}\n"
     )
 
-    said = answer(Question(name="web", snapshots=(("f", text), dump(pod("web", cpu="0")))))
+    said = explain_pod(
+        ExplainRequest(name="web", snapshots=(("f", text), dump(pod("web", cpu="0"))))
+    )
 
     assert said["nodes"] == 1
     assert not said["notes"]

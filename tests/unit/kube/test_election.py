@@ -7,6 +7,8 @@ import pytest
 
 from scheduler.errors import Conflict, NotFound, Throttled, Unreachable
 from scheduler.kube.election import (
+    TRANSITIONS,
+    Cause,
     Create,
     Election,
     Lease,
@@ -43,6 +45,10 @@ def standby_after(lease, at=100.0):
     assert isinstance(candidate.next_action(at, WALL), Read)
     candidate.note_read(lease, at)
     return candidate
+
+
+def test_the_table_has_every_cause():
+    assert {cause for _, cause in TRANSITIONS.allowed} == set(Cause)
 
 
 def test_an_absent_lease_is_created_as_client_go_would():
@@ -107,7 +113,7 @@ def test_a_new_version_of_an_unchanged_record_does_not_prolong_it():
     candidate = standby_after(held_by("them", version="1"), at=100)
     candidate.next_action(110, WALL)
     candidate.note_read(held_by("them", version="2"), 110)
-    candidate.note_told(held_by("them", version="3"), 114)
+    candidate.note_watched(held_by("them", version="3"), 114)
 
     assert isinstance(candidate.next_action(114.9, WALL), Wait)
     action = candidate.next_action(115, WALL)
@@ -119,7 +125,7 @@ def test_a_new_version_of_an_unchanged_record_does_not_prolong_it():
 def test_the_holder_says_how_long_its_lease_is(seconds, expiry):
     lease = held_by("them", seconds=seconds)
     candidate = standby_after(lease, at=100)
-    candidate.note_told(lease, 100 + expiry - 0.5)
+    candidate.note_watched(lease, 100 + expiry - 0.5)
 
     assert isinstance(candidate.next_action(100 + expiry - 0.1, WALL), Wait)
     assert isinstance(candidate.next_action(100 + expiry, WALL), Replace)
@@ -155,13 +161,13 @@ def test_a_standby_writes_in_the_moment_the_lease_expires():
 
 def test_a_renewal_that_a_standby_has_not_heard_of_is_a_conflict_and_counts_from_then():
     candidate = standby_after(held_by("them", renewed="r1"), at=100)
-    candidate.note_told(held_by("them", renewed="r1"), 114)
+    candidate.note_watched(held_by("them", renewed="r1"), 114)
     assert isinstance(candidate.next_action(115, WALL), Replace)
     candidate.note_failed(Conflict("409"), 115)
 
     assert isinstance(candidate.next_action(115, WALL), Read)
     candidate.note_read(held_by("them", renewed="r2"), 115)
-    candidate.note_told(held_by("them", renewed="r2"), 129)
+    candidate.note_watched(held_by("them", renewed="r2"), 129)
 
     assert isinstance(candidate.next_action(129.9, WALL), Wait)
     assert isinstance(candidate.next_action(130, WALL), Replace)
@@ -170,7 +176,7 @@ def test_a_renewal_that_a_standby_has_not_heard_of_is_a_conflict_and_counts_from
 def test_what_a_watch_tells_counts_like_what_was_read():
     candidate = standby_after(held_by("them", renewed="r1"), at=100)
     for at in range(101, 150):
-        candidate.note_told(held_by("them", renewed=f"r{at}"), at)
+        candidate.note_watched(held_by("them", renewed=f"r{at}"), at)
         assert isinstance(candidate.next_action(at, WALL), Wait)
         assert isinstance(candidate.next_action(at + 1.9, WALL), Wait), "nothing has to be asked"
 
@@ -181,7 +187,7 @@ def test_a_release_that_a_watch_tells_is_taken_at_once():
     candidate = standby_after(held_by("them"), at=100)
     assert isinstance(candidate.next_action(101, WALL), Wait)
 
-    candidate.note_told(held_by("", renewed="r2"), 101)
+    candidate.note_watched(held_by("", renewed="r2"), 101)
 
     assert isinstance(candidate.next_action(101, WALL), Replace)
 
@@ -189,10 +195,10 @@ def test_a_release_that_a_watch_tells_is_taken_at_once():
 def test_a_watch_that_lags_behind_a_read_does_not_prolong_a_dead_lease():
     candidate = standby_after(held_by("them", renewed="r10", version="10"), at=100)
 
-    candidate.note_told(held_by("them", renewed="r9", version="9"), 114)
+    candidate.note_watched(held_by("them", renewed="r9", version="9"), 114)
 
     assert candidate.version == "10"
-    candidate.note_told(held_by("them", renewed="r10", version="10"), 114)
+    candidate.note_watched(held_by("them", renewed="r10", version="10"), 114)
     assert isinstance(candidate.next_action(115, WALL), Replace)
 
 
@@ -201,7 +207,7 @@ def test_a_read_counts_whatever_its_version_as_after_a_restored_backup():
     candidate.next_action(105, WALL)
     candidate.note_read(held_by("them", renewed="r3", version="3"), 105)
 
-    candidate.note_told(held_by("them", renewed="r4", version="4"), 106)
+    candidate.note_watched(held_by("them", renewed="r4", version="4"), 106)
 
     assert candidate.version == "4"
 
@@ -211,7 +217,7 @@ def test_a_lease_deleted_under_its_holder_expires_as_if_it_were_there(told):
     """The holder goes on until it sees that; it writes its record again, or stops leading."""
     candidate = standby_after(held_by("them"), at=100)
     if told:
-        candidate.note_told(None, 105)
+        candidate.note_watched(None, 105)
     else:
         candidate.next_action(105, WALL)
         candidate.note_absent(105)
@@ -227,9 +233,9 @@ def test_a_lease_deleted_under_its_holder_expires_as_if_it_were_there(told):
 
 def test_a_deleted_lease_that_its_holder_wrote_again_is_alive():
     candidate = standby_after(held_by("them"), at=100)
-    candidate.note_told(None, 105)
-    candidate.note_told(held_by("them", renewed="r2", version="2"), 107)
-    candidate.note_told(held_by("them", renewed="r2", version="2"), 121)
+    candidate.note_watched(None, 105)
+    candidate.note_watched(held_by("them", renewed="r2", version="2"), 107)
+    candidate.note_watched(held_by("them", renewed="r2", version="2"), 121)
 
     assert isinstance(candidate.next_action(121.9, WALL), Wait)
     assert isinstance(candidate.next_action(122, WALL), Replace)
@@ -238,8 +244,8 @@ def test_a_deleted_lease_that_its_holder_wrote_again_is_alive():
 def test_a_leader_does_not_listen():
     candidate = leading(at=100)
 
-    candidate.note_told(held_by("them"), 102)
-    candidate.note_told(None, 102)
+    candidate.note_watched(held_by("them"), 102)
+    candidate.note_watched(None, 102)
 
     assert candidate.leading_until == 110
     assert candidate.holder == "us"
@@ -364,7 +370,7 @@ def test_throttling_is_obeyed():
     candidate.note_failed(Throttled("429", retry_after_seconds=30), 100)
 
     assert candidate.next_action(100, WALL) == Wait(30)
-    candidate.note_told(held_by(""), 110)
+    candidate.note_watched(held_by(""), 110)
     assert candidate.next_action(110, WALL) == Wait(20), "whatever a watch tells"
 
 

@@ -108,7 +108,7 @@ class Duel:
                 self.contenders.remove(one)
                 self.enter()
             case Wait() if one.news:
-                one.election.note_told(one.news.pop(), self.now + one.offset)
+                one.election.note_watched(one.news.pop(), self.now + one.offset)
                 self.step(one)
             case Wait(seconds):
                 one.wait = wait = object()

@@ -12,7 +12,7 @@ from scheduler.framework.extender_protocol import ResponseBody
 from scheduler.framework.rejection import Allow, Gate, Reject, Rejection, Wait
 from scheduler.kube.extenders import Extenders
 from scheduler.loop.core import LoopConfiguration
-from scheduler.queue.scheduling_queue import QueueSettings
+from scheduler.queue.queue_settings import QueueSettings
 from scheduler.testing import make_node, make_pod
 from scheduler.testing.clock import in_virtual_time
 from scheduler.testing.documents import pod_path
@@ -252,7 +252,7 @@ async def test_backoffs_count_for_failures_from_now_on():
         settings = QueueSettings(40, 80)
         await apply(cluster, profile(), queue=settings)
 
-        backoff = cluster.core.queue._places.backoff
+        backoff = cluster.core.queue._states.backoff
         assert [backoff.wait_seconds(failures) for failures in (1, 2, 3)] == [40, 80, 80]
 
 

@@ -26,7 +26,7 @@ from scheduler.framework.profile import Profile, Weighted
 from scheduler.framework.rejection import Gate, Rejection
 from scheduler.framework.scoring import score_nodes
 from scheduler.observe.metrics import Metrics
-from scheduler.out_of_tree.plugin_supervisor import CHANCES, PluginSupervisor
+from scheduler.out_of_tree.plugin_supervisor import FAILURES_MAXIMUM, PluginSupervisor
 from scheduler.out_of_tree.stall_timer import StallTimer
 from scheduler.queue.hints import rules_for
 from scheduler.reporting.telemetry import Telemetry
@@ -41,23 +41,23 @@ NODES = make_table(make_node("a"), make_node("b"))
 PODS = [make_pod(f"pod-{number}") for number in range(5)]
 
 
-class Ear:
-    """Hears what becomes of plugins."""
+class Recorder:
+    """Records what the supervisor reports."""
 
     def __init__(self):
-        self.heard = []
+        self.reported = []
 
     def plugin_failed(self, plugin, point, error):
-        self.heard.append(("failed", plugin, point))
+        self.reported.append(("failed", plugin, point))
 
     def plugin_stalled(self, plugin, point, seconds):
-        self.heard.append(("stalled", plugin, point))
+        self.reported.append(("stalled", plugin, point))
 
     def plugin_disabled(self, profile, plugin, why):
-        self.heard.append(("disabled", profile, plugin))
+        self.reported.append(("disabled", profile, plugin))
 
     def profile_stopped(self, profile, plugin, why):
-        self.heard.append(("stopped", profile, plugin))
+        self.reported.append(("stopped", profile, plugin))
 
 
 class Moody:
@@ -91,9 +91,9 @@ class Supervised:
     """A profile with one out-of-tree plugin, and its supervisor."""
 
     def __init__(self, plugin, *, out_of_tree=("Moody",), timer=None):
-        self.ear = Ear()
+        self.observer = Recorder()
         profile = Profile("p", queue_sort=None, filter=(plugin,), score=(Weighted(plugin, 1),))
-        self.supervisor = PluginSupervisor({"p": profile}, {"p": out_of_tree}, self.ear, timer)
+        self.supervisor = PluginSupervisor({"p": profile}, {"p": out_of_tree}, self.observer, timer)
 
     def filter(self, pod=PODS[0]):
         profile = self.supervisor.profile("p")
@@ -112,7 +112,9 @@ def test_a_score_plugin_that_keeps_failing_is_switched_off():
         with pytest.raises(PluginError, match="'Moody' raised RuntimeError in Score: no luck"):
             supervised.score()
 
-    assert supervised.ear.heard == [("failed", "Moody", "Score")] * 3 + [("disabled", "p", "Moody")]
+    assert supervised.observer.reported == [("failed", "Moody", "Score")] * 3 + [
+        ("disabled", "p", "Moody")
+    ]
     assert supervised.score().by_plugin == ()
     assert not supervised.supervisor.stopped
     assert supervised.supervisor.profile("p").filter
@@ -141,7 +143,7 @@ def test_a_filter_that_fails_for_three_pods_in_a_row_stops_its_profile():
         with pytest.raises(PluginError):
             supervised.filter(pod)
 
-    assert supervised.ear.heard[-1] == ("stopped", "p", "Moody")
+    assert supervised.observer.reported[-1] == ("stopped", "p", "Moody")
     assert supervised.supervisor.check() == (
         "profile p is stopped, since plugin 'Moody' raised RuntimeError in Filter: no luck; "
         "correct plugin Moody and restart the scheduler, or disable it"
@@ -161,13 +163,13 @@ def test_one_pod_alone_stops_no_profile():
 def test_who_keeps_failing_is_not_remembered_for_ever():
     """The gates of a stopped profile are asked about every pod that comes."""
     profile = Profile("p", queue_sort=None)
-    supervisor = PluginSupervisor({"p": profile}, {"p": ["Moody"]}, Ear())
+    supervisor = PluginSupervisor({"p": profile}, {"p": ["Moody"]}, Recorder())
     for number in range(1000):
         pod, error = make_pod(f"p{number}"), PluginError("Moody", "no")
         supervisor.failed(profile, "Moody", "PreEnqueue", pod, error)
 
     assert list(supervisor.stopped) == ["p"]
-    assert [len(uids) for uids in supervisor._failures.values()] == [CHANCES]
+    assert [len(uids) for uids in supervisor._failures.values()] == [FAILURES_MAXIMUM]
 
 
 def test_a_pod_that_cannot_be_read_is_not_held_against_the_plugin():
@@ -180,7 +182,7 @@ def test_a_pod_that_cannot_be_read_is_not_held_against_the_plugin():
         with pytest.raises(PluginError):
             supervised.filter(pod)
 
-    assert not supervised.ear.heard
+    assert not supervised.observer.reported
 
 
 def test_plugins_of_the_house_are_not_counted():
@@ -190,7 +192,7 @@ def test_plugins_of_the_house_are_not_counted():
         with pytest.raises(PluginError):
             supervised.filter(pod)
 
-    assert not supervised.ear.heard
+    assert not supervised.observer.reported
 
 
 WRONG = {
@@ -209,7 +211,7 @@ def test_scores_in_the_wrong_shape_count_as_failures(answer):
         with pytest.raises(PluginError):
             supervised.score()
 
-    assert supervised.ear.heard[-1] == ("disabled", "p", "Moody")
+    assert supervised.observer.reported[-1] == ("disabled", "p", "Moody")
 
 
 def test_what_normalizing_breaks_counts_as_well():
@@ -221,7 +223,7 @@ def test_what_normalizing_breaks_counts_as_well():
         with pytest.raises(PluginError, match="scored in float64, not in int64"):
             supervised.score()
 
-    assert supervised.ear.heard[-1] == ("disabled", "p", "Moody")
+    assert supervised.observer.reported[-1] == ("disabled", "p", "Moody")
     assert PROPORTIONAL(np.array([1, 2]), PODS[0], NODES).tolist() == [50, 100]
 
 
@@ -232,7 +234,7 @@ def test_filters_in_the_wrong_shape_count_as_failures(answers):
     with pytest.raises(PluginError):
         supervised.filter()
 
-    assert supervised.ear.heard == [("failed", "Moody", "Filter")]
+    assert supervised.observer.reported == [("failed", "Moody", "Filter")]
 
 
 # Stalls.
@@ -273,7 +275,7 @@ def sleep():
 
 
 @pytest.mark.parametrize("does", [spin, spin_on_exceptions, spin_in_a_bare_except, sleep])
-def test_a_stall_is_broken(timer, does):
+def test_a_stall_is_interrupted(timer, does):
     supervised = Supervised(Moody(does), timer=timer)
     started = time.monotonic()
 
@@ -283,11 +285,14 @@ def test_a_stall_is_broken(timer, does):
         supervised.filter()
 
     assert time.monotonic() - started < 5
-    assert supervised.ear.heard == [("stalled", "Moody", "Filter"), ("failed", "Moody", "Filter")]
+    assert supervised.observer.reported == [
+        ("stalled", "Moody", "Filter"),
+        ("failed", "Moody", "Filter"),
+    ]
     assert signal.getitimer(signal.ITIMER_REAL)[0] == 0
 
 
-def test_a_stall_is_broken_under_uvloop(timer):
+def test_a_stall_is_interrupted_under_uvloop(timer):
     supervised = Supervised(Moody(spin), timer=timer)
 
     async def main():
@@ -302,20 +307,20 @@ def test_a_stall_is_broken_under_uvloop(timer):
     assert uvloop.run(main()) == "alive"
 
 
-def test_who_is_quick_is_left_alone(timer):
+def test_a_quick_plugin_is_not_interrupted(timer):
     supervised = Supervised(Moody(), timer=timer)
 
     for _ in range(200):
         supervised.filter()
     time.sleep(0.1)
 
-    assert not supervised.ear.heard
+    assert not supervised.observer.reported
 
 
-def test_a_plugin_that_another_one_asks_is_the_one_to_blame(timer):
+def test_the_innermost_plugin_is_to_blame(timer):
     """Preemption by a user asks filters by users again."""
-    ear = Ear()
-    supervisor = PluginSupervisor({}, {"p": {"Outer", "Inner"}}, ear, timer)
+    observer = Recorder()
+    supervisor = PluginSupervisor({}, {"p": {"Outer", "Inner"}}, observer, timer)
     profile = Profile("p", queue_sort=None)
     watch = supervisor.watch(profile, PODS[0])
 
@@ -325,10 +330,10 @@ def test_a_plugin_that_another_one_asks_is_the_one_to_blame(timer):
         return "went on"
 
     assert call_plugin("PostFilter", "Outer", watch, outer) == "went on"
-    assert [each[:2] for each in ear.heard] == [("stalled", "Inner"), ("failed", "Inner")]
+    assert [each[:2] for each in observer.reported] == [("stalled", "Inner"), ("failed", "Inner")]
 
 
-def test_a_stall_in_the_search_for_room_is_broken(timer):
+def test_a_stall_in_preemption_is_interrupted(timer):
     asked = []
 
     def refuse_then_spin():
@@ -340,16 +345,16 @@ def test_a_stall_in_the_search_for_room_is_broken(timer):
             self.does()
             return [Rejection(np.ones(len(nodes), dtype=np.bool_), "no")]
 
-    ear, profile = Ear(), default_profile(Hesitant(refuse_then_spin))
+    observer, profile = Recorder(), default_profile(Hesitant(refuse_then_spin))
     name = profile.scheduler_name
-    supervisor = PluginSupervisor({name: profile}, {name: {"Moody"}}, ear, timer)
+    supervisor = PluginSupervisor({name: profile}, {name: {"Moody"}}, observer, timer)
     pod = make_pod("urgent", priority=5)
     nodes = make_table(make_node("a"), placed=[make_pod("low").on("a")])
 
     decision = decide(Attempt(profile, pod, nodes, {}, observer=supervisor.watch(profile, pod)))
 
     assert len(asked) == 2
-    assert ("stalled", "Moody", "Filter") in ear.heard
+    assert ("stalled", "Moody", "Filter") in observer.reported
     assert "plugin 'Moody' stalled" in decision.message
 
 
@@ -364,23 +369,24 @@ class Searches:
 
 
 def test_a_search_that_pauses_and_then_fails_has_not_succeeded():
-    ear, plugin = Ear(), Searches()
+    observer, plugin = Recorder(), Searches()
     profile = bare_profile(Moody(nobody_fits), plugin)
     name = profile.scheduler_name
-    supervisor = PluginSupervisor({name: profile}, {name: {"Searches"}}, ear)
+    supervisor = PluginSupervisor({name: profile}, {name: {"Searches"}}, observer)
 
     for pod in PODS[:3]:
         decide(Attempt(profile, pod, NODES, {}, observer=supervisor.watch(profile, pod)))
 
-    assert ear.heard[-1] == ("stopped", name, "Searches")
+    assert observer.reported[-1] == ("stopped", name, "Searches")
 
 
-def test_our_own_columns_are_not_left_half_built(timer):
-    """The alarm waits while the snapshot is at work, and rings once the plugin is back."""
-    rang_in = []
+@pytest.mark.parametrize("package", ["scheduler.snapshot", "scheduler.a_room_added_later"])
+def test_our_own_code_is_not_left_half_way(timer, package):
+    """The alarm is postponed while the plugin has called our code, until that returns."""
+    reached = []
 
     def reads():
-        namespace = {"__name__": "scheduler.snapshot.columns", "spin_a_little": lambda: None}
+        namespace = {"__package__": package}
         code = (
             "import time\n"
             "def build():\n"
@@ -390,16 +396,25 @@ def test_our_own_columns_are_not_left_half_built(timer):
         )
         exec(code, namespace)
         namespace["build"]()
-        rang_in.append("plugin")
+        reached.append("plugin")
         spin()
 
     supervised = Supervised(Moody(reads), timer=timer)
     with pytest.raises(PluginError, match="stalled"):
         supervised.filter()
-    assert rang_in == ["plugin"]
+    assert reached == ["plugin"]
 
 
-def test_without_a_limit_nothing_is_broken():
+def test_code_of_ours_that_keeps_nothing_may_be_interrupted(timer):
+    namespace = {"__package__": "scheduler.framework", "spin": spin}
+    exec("def loop():\n    spin()\n", namespace)
+    supervised = Supervised(Moody(namespace["loop"]), timer=timer)
+
+    with pytest.raises(PluginError, match="stalled"):
+        supervised.filter()
+
+
+def test_without_a_limit_nothing_is_interrupted():
     before = signal.getsignal(signal.SIGALRM)
     timer = StallTimer(0)
     timer.install()
@@ -412,7 +427,7 @@ def test_without_a_limit_nothing_is_broken():
 # What the queue asks.
 
 
-def test_gates_and_hints_are_asked_with_care(timer):
+def test_gates_and_hints_are_supervised(timer):
     class Gatekeeper(Moody):
         requeue_on = (
             Requeue(ClusterEvent("Node", Action.ADD), lambda pod, change: boom()),
@@ -420,9 +435,9 @@ def test_gates_and_hints_are_asked_with_care(timer):
         )
 
     plugin = Gatekeeper(spin)
-    ear = Ear()
+    observer = Recorder()
     profile = Profile("p", queue_sort=None, pre_enqueue=(plugin,))
-    supervisor = PluginSupervisor({"p": profile}, {"p": {"Moody"}}, ear, timer)
+    supervisor = PluginSupervisor({"p": profile}, {"p": {"Moody"}}, observer, timer)
     rules = supervisor.rules(profile, rules_for(profile.plugins))
     (gate,) = rules.gates
 
@@ -443,7 +458,7 @@ def test_gates_and_hints_are_asked_with_care(timer):
 def test_the_rules_of_plugins_of_the_house_stay_as_they_are():
     plugin = Moody()
     profile = Profile("p", queue_sort=None, pre_enqueue=(plugin,))
-    supervisor = PluginSupervisor({"p": profile}, {}, Ear())
+    supervisor = PluginSupervisor({"p": profile}, {}, Recorder())
 
     assert supervisor.rules(profile, rules_for(profile.plugins)).gates == [plugin]
     assert supervisor.watch(profile, PODS[0], SILENT) is SILENT
@@ -521,12 +536,12 @@ def test_a_stall_is_broken_after_the_choice_as_well(timer):
             "pre_bind": lambda *_: (spin() for _ in "x"),
         },
     )()
-    ear = Ear()
+    observer = Recorder()
     several = (stalling,)
     profile = Profile("p", queue_sort=None, reserve=several, permit=several, pre_bind=several)
     cache = ClusterCache()
     cache.add_node(make_node("a"))
-    supervisor = PluginSupervisor({"p": profile}, {"p": {"Moody"}}, ear, timer)
+    supervisor = PluginSupervisor({"p": profile}, {"p": {"Moody"}}, observer, timer)
     plugins = BindingPlugins(cache, Telemetry(Metrics()), supervisor)
     placement = BindingAttempt(None, profile, PODS[0], Bind(PODS[0], "a", 1, 1), 0.0, None)
 
@@ -537,14 +552,14 @@ def test_a_stall_is_broken_after_the_choice_as_well(timer):
     with pytest.raises(PluginError, match="stalled: it gave no answer in PreBind"):
         plugins.effects(stalling, placement)
     plugins.unreserve(placement)
-    assert ear.heard.count(("stalled", "Moody", "Unreserve")) == 1
+    assert observer.reported.count(("stalled", "Moody", "Unreserve")) == 1
 
 
 def test_a_stall_in_a_condition_is_broken(timer):
     wait = WaitUntil(lambda nodes: spin(), 5, "it")
     plugin = type("Moody", (), {"name": "Moody", "pre_bind": lambda *_: [wait]})()
     profile = Profile("p", queue_sort=None, pre_bind=(plugin,))
-    supervisor = PluginSupervisor({"p": profile}, {"p": {"Moody"}}, Ear(), timer)
+    supervisor = PluginSupervisor({"p": profile}, {"p": {"Moody"}}, Recorder(), timer)
     plugins = BindingPlugins(ClusterCache(), Telemetry(Metrics()), supervisor)
     placement = BindingAttempt(None, profile, PODS[0], Bind(PODS[0], "a", 1, 1), 0.0, None)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler.queue.scheduling_queue import QueueSettings
+from scheduler.queue.queue_settings import QueueSettings
 from scheduler.testing import make_node, make_pod
 from scheduler.testing.clock import in_virtual_time
 from scheduler.testing.documents import pod_path

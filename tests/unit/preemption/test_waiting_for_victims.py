@@ -7,8 +7,8 @@ import pytest
 from scheduler.model.fact import Added, Deleted, Resource
 from scheduler.model.pod import DISRUPTION_TARGET, PREEMPTION_BY_SCHEDULER
 from scheduler.preemption.evictions import WAITING, State
+from scheduler.queue.queue_settings import QueueSettings
 from scheduler.queue.queue_state import QueueState
-from scheduler.queue.scheduling_queue import QueueSettings
 from scheduler.testing import make_node
 from scheduler.testing.clock import in_virtual_time
 from scheduler.testing.documents import pod_path

@@ -13,7 +13,8 @@ from scheduler.framework.cluster_event import (
 )
 from scheduler.framework.rejection import Gate
 from scheduler.queue.hints import rules_for
-from scheduler.queue.scheduling_queue import QueueSettings, SchedulingQueue
+from scheduler.queue.queue_settings import QueueSettings
+from scheduler.queue.scheduling_queue import SchedulingQueue
 from scheduler.testing import make_node
 
 TAINT = ClusterEvent(NODE, Action.UPDATE_NODE_TAINT)

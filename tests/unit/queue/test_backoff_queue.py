@@ -2,13 +2,11 @@
 
 import pytest
 
-from scheduler.queue.active_queue import Order
 from scheduler.queue.backoff_queue import BackoffQueue
 from scheduler.queue.queued_pod import QueuedPod
 from scheduler.testing import make_pod
-from tests.unit.queue.queues import BY_FIT
+from tests.unit.queue.queues import BY_FIT, by_priority
 
-ORDER = Order(lambda pod: -pod.priority)
 NOBODY = frozenset()
 
 
@@ -30,13 +28,13 @@ def make_failed(name="a", *, failures=1, at=0.0, rejected_by=BY_FIT, priority=0)
     ],
 )
 def test_each_failure_doubles_the_wait_up_to_a_maximum(initial, maximum, expected):
-    queue = BackoffQueue(initial, maximum, ORDER)
+    queue = BackoffQueue(initial, maximum, by_priority)
 
     assert [queue.wait_seconds(failures) for failures in range(1, 7)] == expected
 
 
 def test_any_number_of_failures_can_be_waited_for():
-    assert BackoffQueue(1.0, 10.0, ORDER).wait_seconds(10_000) == 10.0
+    assert BackoffQueue(1.0, 10.0, by_priority).wait_seconds(10_000) == 10.0
 
 
 @pytest.mark.parametrize(
@@ -52,26 +50,26 @@ def test_any_number_of_failures_can_be_waited_for():
 def test_the_wait_ends_with_the_window_after_the_one_of_its_expiry(
     failed_at, failures, last_waiting, first_ready
 ):
-    queue = BackoffQueue(1.0, 10.0, ORDER)
+    queue = BackoffQueue(1.0, 10.0, by_priority)
     queue.add(queued := make_failed(failures=failures, at=failed_at))
 
-    assert queue.waiting(queued, last_waiting)
-    assert not queue.waiting(queued, first_ready)
+    assert queue.is_waiting(queued, last_waiting)
+    assert not queue.is_waiting(queued, first_ready)
     assert queue.next_completion() == first_ready
 
 
 def test_a_maximum_of_zero_means_never_to_wait():
-    assert not BackoffQueue(1.0, 0.0, ORDER).waiting(make_failed(failures=3), now=0.0)
+    assert not BackoffQueue(1.0, 0.0, by_priority).is_waiting(make_failed(failures=3), now=0.0)
 
 
 def test_a_pod_that_never_failed_does_not_wait():
-    assert not BackoffQueue(1.0, 10.0, ORDER).waiting(make_failed(failures=0), now=0.0)
+    assert not BackoffQueue(1.0, 10.0, by_priority).is_waiting(make_failed(failures=0), now=0.0)
 
 
 def test_errors_count_by_themselves_and_a_rejection_ends_the_series():
-    queue = BackoffQueue(1.0, 10.0, ORDER)
-    pod = make_pod()
+    queue = BackoffQueue(1.0, 10.0, by_priority)
     queued = make_failed(failures=3)
+    pod = queued.pod
 
     queued.note_failure(pod, NOBODY, NOBODY, 100.0)
     after_one_error = queue.expiry(queued)
@@ -85,7 +83,7 @@ def test_errors_count_by_themselves_and_a_rejection_ends_the_series():
 
 
 def test_pods_of_one_window_go_by_priority():
-    queue = BackoffQueue(1.0, 10.0, ORDER)
+    queue = BackoffQueue(1.0, 10.0, by_priority)
     queue.add(make_failed("low", at=0.1, priority=1))
     queue.add(make_failed("high", at=0.9, priority=9))
     queue.add(make_failed("later", at=1.0, priority=99))
@@ -94,7 +92,7 @@ def test_pods_of_one_window_go_by_priority():
 
 
 def test_rejected_pods_are_released_before_failed_ones_which_are_never_fetched_early():
-    queue = BackoffQueue(1.0, 10.0, ORDER)
+    queue = BackoffQueue(1.0, 10.0, by_priority)
     queue.add(failed := make_failed("failed", at=0.0, rejected_by=NOBODY))
     assert queue.first_to_fetch_early() is None
 

@@ -22,7 +22,8 @@ class Queue:
     @property
     def node(self):
         self.nominator.check_invariants()
-        return self.nominator.node_of(theirs().uid)
+        self.others.check_invariants()
+        return self.nominator.node_of.get(theirs().uid, "")
 
 
 def theirs(name="a", **more):
@@ -59,7 +60,7 @@ def test_an_update_is_the_same_nomination():
     queue.follow(500.0, nominated="n1", labels="v=2")
 
     assert queue.others.next_expiry() == 600.0
-    assert queue.nominator.for_node("n1")[0].labels == {"v": "2"}
+    assert queue.nominator.pods_on["n1"][0].labels == {"v": "2"}
 
 
 def test_another_node_is_another_nomination():

@@ -16,7 +16,7 @@ from scheduler.framework.cluster_event import (
     ClusterEvent,
     Requeue,
 )
-from scheduler.queue.hints import Hints, Verdict, rules_for
+from scheduler.queue.hints import Hints, QueueingStrategy, rules_for
 from scheduler.queue.observer import SILENT
 from scheduler.queue.queued_pod import QueuedPod
 from scheduler.testing import make_pod
@@ -60,76 +60,76 @@ def make_rejected(rejected_by, pending=(), scheduler="py-scheduler"):
 @pytest.mark.parametrize(
     ("rejected_by", "pending", "expected"),
     [
-        ([], [], Verdict.AFTER_BACKOFF),
-        (["Yes"], [], Verdict.AFTER_BACKOFF),
-        (["Always"], [], Verdict.AFTER_BACKOFF),
-        (["No"], [], Verdict.WAIT),
-        (["No", "Yes"], [], Verdict.AFTER_BACKOFF),
-        (["Late"], [], Verdict.AFTER_BACKOFF),
-        (["Broken"], [], Verdict.AFTER_BACKOFF),
-        (["Broken"], ["Broken"], Verdict.AT_ONCE),
-        (["Pods"], [], Verdict.WAIT),
-        (["Deaf"], [], Verdict.WAIT),
-        (["Unknown"], [], Verdict.WAIT),
-        ([], ["Yes"], Verdict.AT_ONCE),
-        (["Yes"], ["Always"], Verdict.AT_ONCE),
-        (["Yes"], ["No"], Verdict.AFTER_BACKOFF),
-        (["No"], ["No"], Verdict.WAIT),
+        ([], [], QueueingStrategy.AFTER_BACKOFF),
+        (["Yes"], [], QueueingStrategy.AFTER_BACKOFF),
+        (["Always"], [], QueueingStrategy.AFTER_BACKOFF),
+        (["No"], [], QueueingStrategy.SKIP),
+        (["No", "Yes"], [], QueueingStrategy.AFTER_BACKOFF),
+        (["Late"], [], QueueingStrategy.AFTER_BACKOFF),
+        (["Broken"], [], QueueingStrategy.AFTER_BACKOFF),
+        (["Broken"], ["Broken"], QueueingStrategy.IMMEDIATELY),
+        (["Pods"], [], QueueingStrategy.SKIP),
+        (["Deaf"], [], QueueingStrategy.SKIP),
+        (["Unknown"], [], QueueingStrategy.SKIP),
+        ([], ["Yes"], QueueingStrategy.IMMEDIATELY),
+        (["Yes"], ["Always"], QueueingStrategy.IMMEDIATELY),
+        (["Yes"], ["No"], QueueingStrategy.AFTER_BACKOFF),
+        (["No"], ["No"], QueueingStrategy.SKIP),
     ],
 )
 def test_those_who_turned_a_pod_away_say_whether_a_change_helps(rejected_by, pending, expected):
     hints = make_hints()
 
-    assert hints.verdict(make_rejected(rejected_by, pending), NODE_ADDED) is expected
+    assert hints.strategy(make_rejected(rejected_by, pending), NODE_ADDED) is expected
 
 
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
-        (Change(UNSCHEDULABLE_TIMEOUT), Verdict.AFTER_BACKOFF),
-        (Change(FORCE_ACTIVATE, None, make_pod("a")), Verdict.AFTER_BACKOFF),
-        (Change(FORCE_ACTIVATE, None, make_pod("b")), Verdict.WAIT),
+        (Change(UNSCHEDULABLE_TIMEOUT), QueueingStrategy.AFTER_BACKOFF),
+        (Change(FORCE_ACTIVATE, None, make_pod("a")), QueueingStrategy.AFTER_BACKOFF),
+        (Change(FORCE_ACTIVATE, None, make_pod("b")), QueueingStrategy.SKIP),
     ],
 )
 def test_a_wildcard_helps_everybody_unless_it_means_another_pod(change, expected):
-    assert make_hints().verdict(make_rejected(["No"], ["No"]), change) is expected
+    assert make_hints().strategy(make_rejected(["No"], ["No"]), change) is expected
 
 
 def test_a_pod_of_a_profile_that_is_gone_is_tried_again():
     queued = make_rejected(["No"], scheduler="gone")
 
-    assert make_hints().verdict(queued, NODE_ADDED) is Verdict.AFTER_BACKOFF
+    assert make_hints().strategy(queued, NODE_ADDED) is QueueingStrategy.AFTER_BACKOFF
 
 
 @pytest.mark.parametrize(
     ("rejected_by", "pending", "expected", "asked"),
     [
-        (["No"], [], Verdict.WAIT, 3),
-        (["Yes"], [], Verdict.AFTER_BACKOFF, 1),
-        (["Yes"], ["Yes"], Verdict.AT_ONCE, 1),
-        (["Yes"], ["No"], Verdict.AFTER_BACKOFF, 6),
+        (["No"], [], QueueingStrategy.SKIP, 3),
+        (["Yes"], [], QueueingStrategy.AFTER_BACKOFF, 1),
+        (["Yes"], ["Yes"], QueueingStrategy.IMMEDIATELY, 1),
+        (["Yes"], ["No"], QueueingStrategy.AFTER_BACKOFF, 6),
     ],
 )
 def test_a_replay_goes_on_while_something_better_may_come(rejected_by, pending, expected, asked):
     observer = CountingObserver()
     hints = make_hints(observer)
 
-    verdict = hints.verdict_over(make_rejected(rejected_by, pending), [NODE_ADDED] * 3)
+    strategy = hints.strategy_over(make_rejected(rejected_by, pending), [NODE_ADDED] * 3)
 
-    assert verdict is expected
+    assert strategy is expected
     assert observer.hints.total() == asked
 
 
 def test_an_unknown_history_counts_as_one_that_may_help():
     queued = make_rejected(["No"])
 
-    assert make_hints().verdict_over(queued, None) is Verdict.AFTER_BACKOFF
-    assert make_hints().verdict_over(queued, []) is Verdict.WAIT
+    assert make_hints().strategy_over(queued, None) is QueueingStrategy.AFTER_BACKOFF
+    assert make_hints().strategy_over(queued, []) is QueueingStrategy.SKIP
 
 
 def test_hints_are_counted_by_plugin_event_and_result():
     observer = CountingObserver()
-    make_hints(observer).verdict(make_rejected(["No", "Broken"]), NODE_ADDED)
+    make_hints(observer).strategy(make_rejected(["No", "Broken"]), NODE_ADDED)
 
     assert observer.hints == {
         ("No", "NodeAdd", "QueueSkip"): 1,
@@ -186,8 +186,8 @@ def test_who_cares_about_an_event_is_told_by_profile_and_by_name():
     fit, other = FIT, Rejector("Other", Requeue(POD_EVENT))
     rules = {"one": rules_for([fit, other]), "two": rules_for([fit])}
 
-    match = Hints(rules, SILENT).match(NODE_ADD)
+    registered = Hints(rules, SILENT).registered_for(NODE_ADD)
 
-    assert match.rejectors == (("one", "Fit"), ("two", "Fit"))
-    assert match.gates == ("Fit",)
-    assert not Hints(rules, SILENT).match(ClusterEvent(ANY, Action.ADD)).rejectors
+    assert registered.rejectors == (("one", "Fit"), ("two", "Fit"))
+    assert registered.gates == ("Fit",)
+    assert not Hints(rules, SILENT).registered_for(ClusterEvent(ANY, Action.ADD)).rejectors

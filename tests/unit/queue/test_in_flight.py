@@ -60,7 +60,7 @@ def test_numbers_go_on_after_the_log_was_emptied():
     in_flight.record(change(2))
 
     assert seen(in_flight, B) == ["n2"]
-    assert in_flight.count_column() == {"NodeAdd": 1}
+    assert in_flight.count_by_label() == {"NodeAdd": 1}
 
 
 def test_a_pod_that_is_not_in_flight_has_no_view_of_changes():

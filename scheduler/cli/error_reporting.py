@@ -13,7 +13,7 @@ WITH_TRACEBACK: Final = "scheduler.cli.with_traceback"
 _HINT: Final = "hint: --log-level debug shows where it happened"
 
 
-class Careful(click.Group):
+class ErrorReportingGroup(click.Group):
     """A group whose commands fail with a sentence instead of a traceback."""
 
     def invoke(self, ctx: click.Context) -> Any:

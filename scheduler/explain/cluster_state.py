@@ -1,4 +1,4 @@
-"""A picture of a cluster at one moment, as one pod's attempt needs it."""
+"""The state of a cluster at one moment: everything that an attempt to schedule a pod reads."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -15,13 +15,17 @@ from scheduler.model.trust import is_rejected_by_kubelet, seconds_of
 _ENDED = frozenset({"Succeeded", "Failed"})
 
 
-class Picture:
+class ClusterState:
     """Nodes, pods and small objects; built once, then only read.
 
-    ``seen`` are the resources that something was told about, if only that there are none;
-    ``unreadable`` says which objects are left out, and why; ``refused`` are pods that kubelets did
-    not take; ``ended`` tells the phase of pods that are over. ``newest`` is the latest time that
-    any node or pod tells, in seconds since 1970.
+    Attributes:
+        pods: Pods that have not ended, by namespace and name.
+        seen: The resources that the source lists; it may list none of their objects.
+        unreadable: The objects that are left out, and why, one line each.
+        rejected_by_kubelet: Pods that a kubelet did not admit.
+        ended: The phase of pods that have ended, by namespace and name.
+        newest: The latest time that any node or pod mentions, in Unix seconds: a dump does not say
+            when it was made, and trust in nodes is judged as of then.
     """
 
     def __init__(self) -> None:
@@ -29,12 +33,12 @@ class Picture:
         self.pods: dict[str, Pod] = {}
         self.seen: set[ResourceName] = set()
         self.unreadable: list[str] = []
-        self.refused: list[Pod] = []
+        self.rejected_by_kubelet: list[Pod] = []
         self.ended: dict[str, str] = {}
         self.newest = 0.0
         self.priority_classes: dict[str, PriorityClass] = {}
 
-    def take(self, resource: ResourceName, item: KubeObject | Unreadable) -> None:
+    def add(self, resource: ResourceName, item: KubeObject | Unreadable) -> None:
         """Add one object."""
         self.seen.add(resource)
         match item:
@@ -45,21 +49,21 @@ class Picture:
                 self._date(*(each.last_transition_time for each in item.status.conditions))
                 self.cache.add_node(item)
             case Pod():
-                self._take_pod(item)
+                self._add_pod(item)
             case _:
                 if isinstance(item, PriorityClass):
                     self.priority_classes[item.metadata.name] = item
                 self.cache.put(resource, item)
 
-    def _take_pod(self, pod: Pod) -> None:
+    def _add_pod(self, pod: Pod) -> None:
         self._date(pod.metadata.creation_timestamp, pod.status.start_time)
         self._date(*(each.last_transition_time for each in pod.status.conditions))
         if is_rejected_by_kubelet(pod):
-            self.refused.append(pod)
+            self.rejected_by_kubelet.append(pod)
         if pod.status.phase in _ENDED:
             self.ended[pod.key] = pod.status.phase
             return
-        if not pod.uid:  # written by hand: the name has to tell pods apart
+        if not pod.uid:  # a manifest written by hand; UIDs are the keys of the cache
             pod = replace(pod, metadata=replace(pod.metadata, uid=str(pod.key)))
         self.pods[pod.key] = pod
         if pod.node_name:
@@ -68,14 +72,14 @@ class Picture:
     def _date(self, *stamps: str | None) -> None:
         self.newest = max(self.newest, *(seconds_of(stamp) or 0.0 for stamp in stamps), 0.0)
 
-    def take_out(self, pod: Pod) -> None:
-        """Let *pod* be on no node and hold no nomination: it is the one that is asked about."""
+    def remove(self, pod: Pod) -> None:
+        """Remove *pod*, which is to be explained: neither its requests nor its nomination count."""
         known = self.pods.pop(pod.key, None)
         if known is not None:
             self.cache.remove_pod(known.uid)
 
     def nominated(self) -> Mapping[str, Sequence[Pod]]:
-        """Return pending pods by the node they are nominated to, whoever is to place them."""
+        """Return pending pods by nominated node, those of other schedulers included."""
         found: dict[str, list[Pod]] = {}
         for pod in self.pods.values():
             if pod.nominated_node and not pod.node_name:
@@ -83,5 +87,5 @@ class Picture:
         return found
 
     def missing(self, wanted: Iterable[ResourceName]) -> list[ResourceName]:
-        """Return those of *wanted* that nothing was told about."""
+        """Return those of *wanted* that the source does not list."""
         return [resource for resource in wanted if resource not in self.seen]

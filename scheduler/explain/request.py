@@ -1,4 +1,4 @@
-"""From a question on the command line to its answer."""
+"""Explains one pod: reads cluster and pod, runs the cycle, returns the document."""
 
 import asyncio
 import time
@@ -14,9 +14,9 @@ from scheduler.cycle.explaining import explain
 from scheduler.cycle.scheduling import Attempt
 from scheduler.errors import ConfigurationError
 from scheduler.explain import cluster, completion, trust
-from scheduler.explain.document import Circumstances, Document, document
-from scheduler.explain.dump import Text, documents, missing_kinds, read_dump
-from scheduler.explain.picture import Picture
+from scheduler.explain.cluster_state import ClusterState
+from scheduler.explain.document import ExplanationContext, ExplanationDocument, write_document
+from scheduler.explain.dump import NamedText, documents, missing_kinds, read_dump
 from scheduler.framework.plugin import needs_of
 from scheduler.framework.profile import Profile, needs_of_all
 from scheduler.kube.client import ApiClient
@@ -34,8 +34,8 @@ USER_AGENT: Final = f"py-scheduler/{__version__} explain"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
-    """What somebody wants to know.
+class ExplainRequest:
+    """What the command line asks to explain.
 
     Args:
         name: The pod's name; empty where it comes with *manifest*.
@@ -50,83 +50,85 @@ class Question:
 
     name: str = ""
     namespace: str = ""
-    manifest: Text | None = None
-    snapshots: tuple[Text, ...] = ()
+    manifest: NamedText | None = None
+    snapshots: tuple[NamedText, ...] = ()
     config: str | None = None
     profile: str = ""
     kubeconfig: str = ""
     context: str = ""
 
 
-def answer(question: Question) -> Document:
-    """Explain what would be decided.
+def explain_pod(request: ExplainRequest) -> ExplanationDocument:
+    """Return the explanation of what would be decided.
 
     Raises:
-        ConfigurationError: If the question cannot be understood.
-        ApiError: If the API server cannot be asked.
+        ConfigurationError: If the request, a file or the configuration cannot be used.
+        ApiError: If a request to the API server fails.
     """
     settings = RunSettings(
-        config_text=question.config, kubeconfig=question.kubeconfig, context=question.context
+        config_text=request.config, kubeconfig=request.kubeconfig, context=request.context
     )
-    # Nothing is bound here: the names of the cluster's own scheduler are as good as any.
+    # Nothing is bound here, so profiles may have the names of the cluster's own scheduler.
     configuration, profiles = build_profiles(settings.draft(), replace_default_scheduler=True)
     watched = watched_for(needs_of_all(profiles.values()))
-    if question.snapshots:
-        subject = _from_dump(question, watched)
+    if request.snapshots:
+        subject = _from_dump(request, watched)
     else:
         kubeconfig = configuration.client_connection.kubeconfig
-        subject = asyncio.run(_from_cluster(question, watched, kubeconfig))
+        subject = asyncio.run(_from_cluster(request, watched, kubeconfig))
     for extender in configuration.extenders:
         subject.notes.append(f"extender {extender.url_prefix} was not asked")
-    profile = _choose_profile(question, profiles, subject)
-    return _answer(profile, profiles, watched, subject)
+    profile = _choose_profile(request, profiles, subject)
+    return _explain(profile, profiles, watched, subject)
 
 
 @dataclass(slots=True)
 class _Subject:
-    """The pod in question and the cluster around it; *now* is when, in seconds since 1970."""
+    """The pod to explain and the cluster's state; *now* is the time of that, in Unix seconds."""
 
     pod: Pod
-    picture: Picture
+    state: ClusterState
     completed: list[str]
     notes: list[str]
     now: float
 
 
-def _answer(
+def _explain(
     profile: Profile,
     profiles: Mapping[str, Profile],
     watched: tuple[Watched[Any], ...],
     subject: _Subject,
-) -> Document:
-    picture, pod = subject.picture, subject.pod
-    picture.take_out(pod)
+) -> ExplanationDocument:
+    state, pod = subject.state, subject.pod
+    state.remove(pod)
     if pod.node_name:
         subject.notes.append(
             f"the pod is on {pod.node_name} already; explained as if it were still pending"
         )
         pod = replace(pod, spec=replace(pod.spec, node_name=""))
     if pod.terminating:
-        subject.notes.append("the pod is being deleted; a scheduler would pass it over")
+        subject.notes.append("the pod is being deleted; a scheduler would skip it")
     if any(plugin.name == NodeTrust.name for plugin in profile.filter):
-        ledger = trust.remember(picture.cache, picture.refused, profiles.keys(), subject.now)
-        subject.notes.extend(trust.told(picture.cache, ledger, pod, subject.now))
-    nodes = picture.cache.view()
+        ledger = trust.rebuild_ledger(
+            state.cache, state.rejected_by_kubelet, profiles.keys(), subject.now
+        )
+        subject.notes.extend(trust.notes(state.cache, ledger, pod, subject.now))
+    nodes = state.cache.view()
     timer = StallTimer()
     timer.install()
     plugin_timeout = PluginTimeout(out_of_tree_plugins(profile), timer)
-    attempt = Attempt(profile, pod, nodes, picture.nominated(), observer=plugin_timeout)
-    around = Circumstances(
+    attempt = Attempt(profile, pod, nodes, state.nominated(), observer=plugin_timeout)
+    context = ExplanationContext(
         len(nodes),
         subject.completed,
-        missing_kinds(picture, watched, _readers(profile)),
-        [*subject.notes, *(f"left out, since unreadable: {each}" for each in picture.unreadable)],
+        missing_kinds(state, watched, _readers(profile)),
+        [*subject.notes, *(f"left out, since unreadable: {each}" for each in state.unreadable)],
     )
-    return document(profile, explain(attempt), around)
+    return write_document(profile, explain(attempt), context)
 
 
 def _readers(profile: Profile) -> dict[str, list[str]]:
-    """Return who reads what beside pods and nodes, which everyone reads."""
+    """Return the plugins that read each resource; pods and nodes are read by all."""
     readers: dict[str, list[str]] = {}
     for plugin in profile.plugins:
         for need in needs_of(plugin):
@@ -135,16 +137,16 @@ def _readers(profile: Profile) -> dict[str, list[str]]:
 
 
 def _choose_profile(
-    question: Question, profiles: Mapping[str, Profile], subject: _Subject
+    request: ExplainRequest, profiles: Mapping[str, Profile], subject: _Subject
 ) -> Profile:
     named = subject.pod.spec.scheduler_name
-    if question.profile:
-        if question.profile not in profiles:
+    if request.profile:
+        if request.profile not in profiles:
             raise ConfigurationError(
-                f"--profile: there is no profile {question.profile}; "
+                f"--profile: there is no profile {request.profile}; "
                 f"the configuration has {', '.join(profiles)}"
             )
-        return profiles[question.profile]
+        return profiles[request.profile]
     if named in profiles:
         return profiles[named]
     first = next(iter(profiles.values()))
@@ -158,49 +160,51 @@ def _choose_profile(
 # Where pod and cluster come from.
 
 
-def _from_dump(question: Question, watched: tuple[Watched[Any], ...]) -> _Subject:
+def _from_dump(request: ExplainRequest, watched: tuple[Watched[Any], ...]) -> _Subject:
     wanted = {each.resource: each for each in (*watched, PRIORITY_CLASSES)}
-    picture = read_dump(question.snapshots, wanted.values())
-    if question.manifest is None:
-        return _known(question, picture, "in the snapshot", picture.newest)
-    given = _manifest(question.manifest, question.namespace)
-    completed, done = completion.complete(given, question.namespace, picture.priority_classes)
-    pod = _decode(completed, question.manifest[0])
-    return _Subject(pod, picture, done, [completion.NOT_IMITATED], picture.newest)
+    state = read_dump(request.snapshots, wanted.values())
+    if request.manifest is None:
+        return _known(request, state, "in the snapshot", state.newest)
+    given = _manifest(request.manifest, request.namespace)
+    completed, done = completion.complete(given, request.namespace, state.priority_classes)
+    pod = _decode(completed, request.manifest[0])
+    return _Subject(pod, state, done, [completion.NOT_IMITATED], state.newest)
 
 
 async def _from_cluster(
-    question: Question, watched: tuple[Watched[Any], ...], kubeconfig: str
+    request: ExplainRequest, watched: tuple[Watched[Any], ...], kubeconfig: str
 ) -> _Subject:
-    credentials = await load_credentials(kubeconfig or None, context=question.context or None)
+    credentials = await load_credentials(kubeconfig or None, context=request.context or None)
     async with ApiClient(credentials, limiter=RateLimiter(-1), user_agent=USER_AGENT) as client:
-        if question.manifest is None:
-            picture = await cluster.read_cluster(client, watched)
-            return _known(question, picture, "in the cluster", time.time())
-        # Asked first: a pod that the API server refuses makes a long list pointless.
-        given = _manifest(question.manifest, question.namespace)
-        completed, done = await cluster.complete(client, given, question.namespace)
-        picture = await cluster.read_cluster(client, watched)
+        if request.manifest is None:
+            state = await cluster.read_cluster(client, watched)
+            return _known(request, state, "in the cluster", time.time())
+        # First, since the long lists are of no use if the API server rejects the pod.
+        given = _manifest(request.manifest, request.namespace)
+        completed, done = await cluster.complete(client, given, request.namespace)
+        state = await cluster.read_cluster(client, watched)
         notes = ["completed by the API server, by a dry run"]
-        pod = _decode(completed, question.manifest[0])
-        return _Subject(pod, picture, done, notes, time.time())
+        pod = _decode(completed, request.manifest[0])
+        return _Subject(pod, state, done, notes, time.time())
 
 
-def _known(question: Question, picture: Picture, where: str, now: float) -> _Subject:
-    key = f"{question.namespace or 'default'}/{question.name}"
-    pod = picture.pods.get(key)
-    if pod is None and key in picture.ended:
-        raise ConfigurationError(f"pod {key} is over ({picture.ended[key]}): it goes nowhere")
+def _known(request: ExplainRequest, state: ClusterState, where: str, now: float) -> _Subject:
+    key = f"{request.namespace or 'default'}/{request.name}"
+    pod = state.pods.get(key)
+    if pod is None and key in state.ended:
+        raise ConfigurationError(
+            f"pod {key} is over ({state.ended[key]}): it will not be scheduled"
+        )
     if pod is None:
         raise ConfigurationError(
             f"there is no pod {key} {where}; name its namespace with -n, or give a manifest with -f"
         )
     if pod.malformed:
         raise ConfigurationError(f"pod {key} cannot be read: {pod.malformed}")
-    return _Subject(pod, picture, [], [], now)
+    return _Subject(pod, state, [], [], now)
 
 
-def _manifest(text: Text, namespace: str) -> dict[str, Any]:
+def _manifest(text: NamedText, namespace: str) -> dict[str, Any]:
     """Return the one pod that *text* holds."""
     name, _ = text
     found = list(documents(text))
@@ -209,7 +213,7 @@ def _manifest(text: Text, namespace: str) -> dict[str, Any]:
         inside = "; write its spec.template as a Pod" if _has_template(found) else ""
         raise ConfigurationError(f"{name}: must hold one Pod and nothing else, not {kinds}{inside}")
     pod = found[0]
-    # Read once as it is, for the types of its fields; a name may still be generated.
+    # Decoded once as it is, to report fields of wrong types; its name may still be generated.
     unnamed = {"name": "unnamed", **(pod["metadata"] if _is_map(pod, "metadata") else {})}
     own = _decode({**pod, "metadata": unnamed}, name).namespace
     if namespace and own and own != namespace:
