@@ -1,20 +1,19 @@
-# The image of py-scheduler, for amd64 and arm64: everything that is installed comes as a wheel. It holds
+# The image of py-scheduler, for amd64 and arm64. All packages are installed from wheels. The image contains
 # the base's interpreter with its libraries, the packages, and nothing else: no shell, no pip, no apt.
-# (`kubectl debug` brings a shell to a running one.)
+# (`kubectl debug` adds a shell to a running pod.)
 #
 #   docker build -t py-scheduler .
 #
-# A release pins the base by digest, and stamps the image; the same arguments give the same layers:
+# A release pins the base by digest and labels the image; the same arguments give the same layers:
 #
 #   docker build -t py-scheduler:0.1.0 \
 #     --build-arg BASE_IMAGE=python:3.13-slim-bookworm@sha256:<digest of the index> \
 #     --build-arg VERSION=0.1.0 --build-arg REVISION="$(git rev-parse HEAD)" \
 #     --build-arg SOURCE_DATE_EPOCH="$(git log -1 --format=%ct)" .
 #
-# (`docker buildx imagetools inspect python:3.13-slim-bookworm` tells the digest.) Any base does that
-# has Python 3.11 or newer as python3, with venv and pip, and dpkg. Where packages come from a mirror, or by
-# way of an authority of your own, give pip's configuration and the certificates as build secrets;
-# neither ends up in a layer:
+# (`docker buildx imagetools inspect python:3.13-slim-bookworm` prints the digest.) A base needs Python 3.11
+# or newer as python3, with venv and pip, and dpkg. If packages come from a mirror, or through a CA of your
+# own, pass pip's configuration and the certificates as build secrets; neither is stored in a layer:
 #
 #   DOCKER_BUILDKIT=1 docker build --secret id=pip,src=pip.conf --secret id=ca,src=ca.crt .
 
@@ -25,7 +24,7 @@ ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 \
     PIP_ROOT_USER_ACTION=ignore PYTHONDONTWRITEBYTECODE=1 PYTHONHASHSEED=0
 WORKDIR /build
 
-# Only wheels, so that no compiler is needed here either, and only those whose hashes are known.
+# Only wheels, so that no compiler is needed, and only those with a known hash.
 COPY constraints-build.txt constraints-runtime.txt ./
 RUN --mount=type=secret,id=pip,target=/etc/pip.conf \
     --mount=type=secret,id=ca,target=/run/secrets/ca.crt \
@@ -39,9 +38,9 @@ RUN --mount=type=secret,id=pip,target=/etc/pip.conf \
 COPY pyproject.toml README.md LICENSE hack/image_root.py ./
 COPY scheduler scheduler
 ARG SOURCE_DATE_EPOCH=315532800
-# Of the official client only configuration and credentials are used: its APIs and models, and their
-# asynchronous twins, would be a quarter of the image. Bytecode is not checked against the times of
-# files, so that it is the same in every build.
+# Of the official client, only configuration and credentials are used: its APIs and models, and their
+# asynchronous versions, would be a quarter of the image. Bytecode is not checked against modification times
+# of files, so it is the same in every build.
 RUN /opt/tools/bin/python -m pip wheel --quiet --no-index --no-deps --no-build-isolation -w /build/wheel . \
     && /opt/tools/bin/python -m pip --python /opt/py-scheduler/bin/python install --quiet --no-compile \
         --no-index --no-deps /build/wheel/*.whl \
@@ -71,7 +70,7 @@ LABEL org.opencontainers.image.title="py-scheduler" \
 ENV PATH=/opt/py-scheduler/bin PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1 \
     SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt LANG=C.UTF-8
 COPY --from=build /staging/ /
-# A number, since a kubelet that is told runAsNonRoot cannot look up a name.
+# A number, because with runAsNonRoot the kubelet cannot resolve a name.
 USER 65532:65532
 EXPOSE 10259
 ENTRYPOINT ["py-scheduler"]

@@ -1,4 +1,4 @@
-# `make demo` and `make test` set up everything they need; `make help` lists the rest.
+# `make demo` and `make test` install everything that they need; `make help` lists the targets.
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
@@ -22,82 +22,82 @@ help: ## List the targets
 
 $(READY): constraints.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
-		{ echo "py-scheduler needs Python 3.11 or newer; name one with: make PYTHON=python3.12 ..."; exit 1; }
+		{ echo "py-scheduler needs Python 3.11 or newer; select one with: make PYTHON=python3.12 ..."; exit 1; }
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
-setup: $(READY) ## Make the virtual environment, from pinned and hashed packages
+setup: $(READY) ## Create the virtual environment from pinned packages, checked by hash
 
-demo: $(READY) ## A real control plane, simulated nodes, py-scheduler, and where every pod went
+demo: $(READY) ## Start a control plane with simulated nodes, schedule fourteen pods, show where and why
 	$(BIN)/python -m hack.demo
 
-test: $(READY) ## Everything that must hold: format, lint, types, room picture, all tests
+test: $(READY) ## Run all checks: format, lint, types, import contracts, all tests
 	$(BIN)/python -m hack.lanes $(PYTEST_ARGS)
 
-unit: $(READY) ## The tests that need no control plane
+unit: $(READY) ## Run the tests that need no control plane
 	$(BIN)/python -m pytest -q tests/unit tests/golden tests/transcripts tests/simulation $(PYTEST_ARGS)
 
-e2e: $(READY) ## Scenarios in the users' words, on the local control plane, the chart installed by Helm
+e2e: $(READY) ## Install the chart on a local control plane and run the scenarios of tests/e2e
 	PY_SCHEDULER_KUBERNETES=$(KUBERNETES) $(BIN)/python -m pytest -q tests/e2e $(E2E_ARGS)
 
-e2e-kind: $(READY) ## The same scenarios on a kind cluster: image built and loaded; needs Docker
+e2e-kind: $(READY) ## Run the same scenarios on a kind cluster, with the built image; needs Docker
 	$(BIN)/python -m pytest -q tests/e2e --provider=kind $(E2E_ARGS)
 
-kind-node-image: $(READY) ## Nodes for kind where no registry is reached; then make e2e-kind E2E_ARGS="--image ..."
+kind-node-image: $(READY) ## Build a node image for kind without a registry; then make e2e-kind E2E_ARGS="--image ..."
 	$(BIN)/python -m hack.kind_image $(NODE_IMAGE_ARGS)
 
 format: $(READY) ## Format the code and sort its imports
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: $(READY) ## Throughput beside kube-scheduler, interleaved on the same control plane
+bench: $(READY) ## Measure throughput, alternating with kube-scheduler, each on a fresh control plane
 	$(BIN)/python -m benchmarks.throughput
 
-bench-preemption: $(READY) ## The same where room has to be made for every pod
+bench-preemption: $(READY) ## Measure throughput where every pod needs a preemption
 	$(BIN)/python -m benchmarks.throughput --workload preemption-basic --mode stream
 
-contention: $(READY) ## Both schedulers on the same nodes for five minutes, with and without NodeTrust
+contention: $(READY) ## Run both schedulers on the same nodes for five minutes, with and without NodeTrust
 	$(BIN)/python -m hack.contention $(CONTENTION_ARGS)
 
-decision: $(READY) ## What one decision costs, by the kind of pod: 5,000 nodes, 10,000 pods
+decision: $(READY) ## Measure one decision for each kind of pod, with 5,000 nodes and 10,000 pods
 	$(BIN)/python -m benchmarks.decision $(DECISION_ARGS)
 
-fidelity: $(READY) ## Compare with kube-scheduler: its plugins over generated clusters, then the program itself
+fidelity: $(READY) ## Compare with kube-scheduler: its plugins over generated clusters, then its binary
 	$(BIN)/python -m hack.fidelity $(FIDELITY_ARGS)
 
-fidelity-live: $(READY) ## The live part alone: the kube-scheduler binary on a real API server, pod by pod
+fidelity-live: $(READY) ## Compare with the kube-scheduler binary only, pod by pod, on a real API server
 	$(BIN)/python -m hack.fidelity --pods 0 $(FIDELITY_ARGS)
 
-fidelity-preemption: $(READY) ## Compare preemptions with the kube-scheduler binary's, in full clusters
+fidelity-preemption: $(READY) ## Compare preemptions with the kube-scheduler binary's in full clusters
 	$(BIN)/python -m hack.fidelity.preemption $(FIDELITY_ARGS)
 
-golden: $(READY) ## Record kube-scheduler's answers anew, for the tests that need no Go
+golden: $(READY) ## Record kube-scheduler's answers for the tests that need no Go
 	$(BIN)/python -m hack.fidelity --record tests/golden/plugins.jsonl
 
-simulation: $(READY) ## Ten thousand runs with injected faults, each drawn from its seed
+simulation: $(READY) ## Run the scheduler ten thousand times with injected faults, each run from its seed
 	$(BIN)/python -m hack.simulation $(SIMULATION_ARGS)
 
-kills: $(READY) ## kill -9 while room is being made, fifty times, on a real control plane
+kills: $(READY) ## Kill the scheduler with -9 fifty times during preemptions, on a real control plane
 	$(BIN)/python -m hack.kills $(KILLS_ARGS)
 
-reloads: $(READY) ## Five hundred changes of the configuration under load, on a real control plane
+reloads: $(READY) ## Change the configuration five hundred times under load, on a real control plane
 	$(BIN)/python -m hack.reloads $(RELOADS_ARGS)
 
-failovers: $(READY) ## Twenty leaders killed under load, one paused, and the lease shared with kube-scheduler
+failovers: $(READY) ## Kill twenty leaders under load, pause one, share the lease with kube-scheduler
 	$(BIN)/python -m hack.failovers $(FAILOVERS_ARGS)
 
-measure: $(READY) ## The shape of the code: lengths of files and functions, tests to code
+measure: $(READY) ## Print the size and shape of the code: files, functions, tests
 	$(BIN)/python -m hack.measure
 
 binaries: $(READY) ## Find or build the pinned control plane binaries
 	$(BIN)/python -m hack.binaries
 
-manifests: $(READY) ## Write the chart's RBAC rules and deploy/ anew
+manifests: $(READY) ## Render the chart's RBAC rules and deploy/
 	$(BIN)/python -m hack.manifests
 
-constraints: $(READY) ## Renew constraints*.txt from pyproject.toml
+constraints: $(READY) ## Update constraints*.txt from pyproject.toml
 	$(PYTHON) -m venv .venv/uv && .venv/uv/bin/python -m pip install --quiet uv
 	.venv/uv/bin/uv pip compile pyproject.toml --group dev --universal --python-version 3.11 \
 		--generate-hashes --no-header --no-emit-index-url --upgrade --quiet -o constraints.txt
@@ -106,10 +106,10 @@ constraints: $(READY) ## Renew constraints*.txt from pyproject.toml
 	.venv/uv/bin/uv pip compile --group build --universal --python-version 3.11 -c constraints.txt \
 		--generate-hashes --no-header --no-annotate --no-emit-index-url --quiet -o constraints-build.txt
 
-image: ## Build the image with the Docker engine at hand
+image: ## Build the image with Docker
 	DOCKER_BUILDKIT=1 docker build -t py-scheduler $(IMAGE_ARGS) .
 
-clean: ## Remove what make made here; binaries stay in the user's cache
+clean: ## Remove what make created here; binaries stay in the user's cache
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 .PHONY: help

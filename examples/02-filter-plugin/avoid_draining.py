@@ -1,7 +1,7 @@
 """Keep pods off nodes that are about to be taken down for maintenance.
 
-Label a node ``maintenance=draining`` some time before it is drained: what runs there may finish,
-and nothing new comes. Pods that say ``maintenance: tolerate`` in a label go there all the same.
+Label a node ``maintenance=draining`` some time before it is drained: running pods may finish, and
+no new pods are bound there, except those with the label ``maintenance=tolerate``.
 """
 
 from collections.abc import Iterator

@@ -1,30 +1,30 @@
-"""Prefer nodes that are idle in fact, whatever their pods have requested.
+"""Prefer nodes with low CPU usage, whatever their pods request.
 
-What a node is doing stands in its NodeMetrics (``kubectl top nodes`` shows the same): written by
-metrics-server, named after the node. That resource can only be listed, not watched; the scheduler
-lists it every fifteen seconds, since the plugin needs it, and nobody else has to know.
+metrics-server writes each node's usage into a NodeMetrics of the same name; ``kubectl top nodes``
+shows it. NodeMetrics can be listed but not watched. The scheduler lists them every fifteen seconds,
+because the plugin's ``needs`` names them.
 """
 
 import numpy as np
 
 from scheduler import MAX_NODE_SCORE, NodeTable, Pod, Scores
 
-# Plural, version and group, as the API server lists it; the kind is NodeMetrics.
+# Plural, version and group; the kind is NodeMetrics.
 METRICS = "nodes.v1beta1.metrics.k8s.io"
 _MILLI_IN = {"n": 1_000_000, "u": 1_000, "m": 1}
 
 
 def parse_milli_cpu(quantity: str) -> int:
-    """Read what metrics-server writes: ``250m``, ``17261527n`` or ``2``."""
+    """Parse what metrics-server writes: ``250m``, ``17261527n`` or ``2``."""
     unit = quantity[-1]
     return int(quantity[:-1]) // _MILLI_IN[unit] if unit in _MILLI_IN else int(quantity) * 1000
 
 
 class LoadAware:
-    """Scores the share of cpu that is idle.
+    """Scores the share of CPU that is idle.
 
     Args:
-        unknown: The score of a node without metrics: by default as good as one half busy.
+        unknown: The score of a node without metrics; the default is that of a node at half load.
     """
 
     name = "LoadAware"

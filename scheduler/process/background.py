@@ -1,0 +1,65 @@
+"""Tasks that run beside the loop, and what their end means."""
+
+import asyncio
+import gc
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+from scheduler.reporting.telemetry import Telemetry
+
+_LAG_PROBE_SECONDS: Final = 0.5
+
+
+async def run_and_wait(work: Awaitable[None]) -> None:
+    """Do *work* and never return: only an exception ends the task.
+
+    The process waits for the first of its tasks to end, and then stops. Work that is done must not
+    stop it; work that breaks must, or nobody would notice for days.
+    """
+    await work
+    await asyncio.Event().wait()
+
+
+async def restart_forever(
+    work: Callable[[], Awaitable[None]],
+    report: Callable[[Exception], None],
+    pause_seconds: float,
+) -> None:
+    """Do *work* until cancelled; whenever it raises, *report* that and restart it after a pause."""
+    while True:
+        try:
+            await work()
+        except Exception as problem:  # noqa: BLE001 - whatever it is, it is reported
+            report(problem)
+        await asyncio.sleep(pause_seconds)
+
+
+async def cancel(*tasks: asyncio.Task[Any]) -> None:
+    """Cancel *tasks* and wait for them; raise what one of them broke with."""
+    for task in tasks:
+        task.cancel()
+    results = await asyncio.gather(*tasks, return_exceptions=True)
+    assert all(task.done() for task in tasks), "a task outlives the process"
+    for result in results:
+        if isinstance(result, Exception) and not isinstance(result, asyncio.CancelledError):
+            raise result
+
+
+async def measure_loop_lag(telemetry: Telemetry) -> None:
+    """Measure how late the event loop runs a task that is due, until cancelled."""
+    while True:
+        due = time.monotonic() + _LAG_PROBE_SECONDS
+        await asyncio.sleep(_LAG_PROBE_SECONDS)
+        telemetry.loop_stalled(max(0.0, time.monotonic() - due))
+
+
+def freeze_heap() -> None:
+    """Exempt all objects of this moment from garbage collection, and collect the rest less often.
+
+    The objects that were listed live about as long as the process: a full collection would visit
+    all of them in vain, and block the event loop meanwhile.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 50)

@@ -1,0 +1,55 @@
+"""Tasks beside the loop, and what their end means."""
+
+import asyncio
+
+import pytest
+
+from scheduler.process.background import cancel, restart_forever, run_and_wait
+from scheduler.testing.clock import in_virtual_time
+
+
+async def test_a_background_task_ends_only_by_breaking():
+    async def work():
+        await asyncio.sleep(0)
+
+    async def breaks():
+        await asyncio.sleep(0)
+        raise LookupError("a defect")
+
+    done_its_part, broken = (asyncio.create_task(run_and_wait(each())) for each in (work, breaks))
+    done, _ = await asyncio.wait((done_its_part, broken), return_when=asyncio.FIRST_COMPLETED)
+    done_its_part.cancel()
+
+    assert done == {broken}
+    with pytest.raises(LookupError):
+        broken.result()
+
+
+@in_virtual_time
+async def test_what_may_break_is_reported_and_restarted_after_a_pause():
+    starts, reported = [], []
+
+    async def work():
+        starts.append(asyncio.get_running_loop().time())
+        if len(starts) == 1:
+            raise LookupError("a defect")
+        await asyncio.sleep(1000)
+
+    task = asyncio.create_task(restart_forever(work, reported.append, 30))
+    await asyncio.sleep(100)
+    task.cancel()
+
+    assert [str(each) for each in reported] == ["a defect"]
+    assert starts[1] - starts[0] == pytest.approx(30, abs=0.01)
+
+
+async def test_what_a_cancelled_task_broke_with_is_raised():
+    async def breaks():
+        raise LookupError("a defect")
+
+    broken, waiting = asyncio.create_task(breaks()), asyncio.create_task(asyncio.sleep(60))
+    await asyncio.sleep(0)
+
+    with pytest.raises(LookupError):
+        await cancel(broken, waiting)
+    assert waiting.cancelled()
