@@ -62,7 +62,7 @@ class OtherSchedulers:
 
     def pass_time(self, now: float) -> None:
         """Let end what was to last for a while."""
-        self._apply(self.ledger.pass_time(now), now)
+        self._apply(self.ledger.expire(now), now)
 
     # Pods of other schedulers.
 
@@ -99,9 +99,9 @@ class OtherSchedulers:
         if at is not None:
             began = now - max(0.0, self._wall_seconds() - at)
             self._apply(
-                self.ledger.broken(owner_of(pod), pod.node_name, kubelet_rejection(pod), began), now
+                self.ledger.ban(owner_of(pod), pod.node_name, kubelet_rejection(pod), began), now
             )
-            self._apply(self.ledger.pass_time(now), now)
+            self._apply(self.ledger.expire(now), now)
 
     def _note_let_in(self, pod: Pod, now: float) -> None:
         """Let the next one try as well, where pods of the owner go one at a time."""
@@ -118,11 +118,11 @@ class OtherSchedulers:
     def vanished(self, node: str, now: float) -> None:
         """Note that a node is no more; what was held against it went with it."""
         self._rooms.vanished(node)
-        self._apply(self.ledger.vanished(node), now)
+        self._apply(self.ledger.forget_node(node), now)
 
     def _distrust(self, pod: Pod, node: str, why: str, now: float) -> None:
         owner = owner_of(pod)
-        changes = self.ledger.broken(owner, node, why, now)
+        changes = self.ledger.ban(owner, node, why, now)
         self._apply(changes, now)
         until = self.ledger.until(owner, node)
         if changes and until is not None:

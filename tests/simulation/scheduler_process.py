@@ -90,14 +90,14 @@ class SchedulerProcess:
         try:
             await self.harness.__aenter__()
             self._install_checks()
-            company, rng = SharedBackoff(), random.Random(self._seed)
+            shared_backoff, rng = SharedBackoff(), random.Random(self._seed)
             for resource in self._injector.watched:
                 reflector = Reflector(
                     self._injector.watches,
                     WATCHED[resource],
                     self.harness.core.inbox.put,
                     clock=loop.time,
-                    company=company,
+                    shared_backoff=shared_backoff,
                     rng=rng,
                 )
                 self._start(reflector.run())

@@ -29,7 +29,7 @@ from scheduler.framework.decision import Bind
 from scheduler.framework.profile import Profile
 from scheduler.framework.registry import Registry
 from scheduler.framework.rejection import Allow, Wait
-from scheduler.kube.decode import Decoder, Unreadable
+from scheduler.kube.decode import ObjectDecoder, Unreadable
 from scheduler.kube.watched import WATCHED
 from scheduler.model.fact import Resource
 from scheduler.model.node import Node
@@ -305,6 +305,6 @@ def _profiles() -> tuple[Profile, ...]:
 
 
 def _read(resource: Resource, document: Document) -> Any:
-    item = Decoder(WATCHED[resource]).item(msgspec.Raw(encode(document)))
+    item = ObjectDecoder(WATCHED[resource]).item(msgspec.Raw(encode(document)))
     assert not isinstance(item, Unreadable)
     return item
