@@ -190,7 +190,7 @@ def test_finds_victims_that_are_not_less_important(monkeypatch):
     def all_pods(nodes, rows, pod, among):
         return [list(nodes.pods_on(row)) for row in rows.tolist()]
 
-    monkeypatch.setattr(default_preemption, "_lower", all_pods)
+    monkeypatch.setattr(default_preemption, "_potential_victims", all_pods)
 
     assert re.search("has to go for .*, which is no more important", _caught())
 
@@ -199,10 +199,10 @@ def test_finds_victims_that_are_not_given_back(monkeypatch):
     def keeps(self, world, tried):
         for each in tried:
             for turn in range(len(each.pods)):
-                each.evict(turn)
+                each.add_victim(turn)
         return iter(())
 
-    monkeypatch.setattr(_DryRun, "_give_back", keeps)
+    monkeypatch.setattr(_DryRun, "_reprieve", keeps)
 
     assert re.search("has to go without need", _caught())
 
