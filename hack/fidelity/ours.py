@@ -24,7 +24,7 @@ from scheduler.framework.observer import SILENT
 from scheduler.framework.registry import Registry
 from scheduler.framework.rejection import Failure, Only, Refused, Rejection, Skip
 from scheduler.framework.scoring import score_nodes
-from scheduler.kube.decode import Decoder
+from scheduler.kube.decode import ObjectDecoder
 from scheduler.kube.watched import WATCHED
 from scheduler.model.fact import Resource
 from scheduler.model.node import Node
@@ -219,7 +219,7 @@ def _refusal(diagnosis: Diagnosis) -> Json:
 def decode(document: Json) -> Any:
     """Decode an object as from a watch."""
     row = _BY_KIND[document["kind"]]
-    return Decoder(row).item(msgspec.Raw(msgspec.json.encode(document)))
+    return ObjectDecoder(row).item(msgspec.Raw(msgspec.json.encode(document)))
 
 
 def _pre_filter_verdict(answer: object) -> Json:

@@ -12,7 +12,7 @@ import yaml
 
 from scheduler.errors import ConfigurationError
 from scheduler.explain.cluster_state import ClusterState
-from scheduler.kube.decode import Decoder
+from scheduler.kube.decode import ObjectDecoder
 from scheduler.kube.watched import Watched
 from scheduler.model.fact import Resource
 from scheduler.model.objects import CustomObject
@@ -141,13 +141,13 @@ class _Kinds:
     """Finds the decoder of an object by its apiVersion and kind."""
 
     def __init__(self, watched: Iterable[Watched[Any]]) -> None:
-        self._decoders: dict[tuple[str, str], tuple[Watched[Any], Decoder[Any]]] = {}
-        self._plurals: dict[tuple[str, str], tuple[Watched[Any], Decoder[Any]]] = {}
+        self._decoders: dict[tuple[str, str], tuple[Watched[Any], ObjectDecoder[Any]]] = {}
+        self._plurals: dict[tuple[str, str], tuple[Watched[Any], ObjectDecoder[Any]]] = {}
         for each in watched:
             if each.resource == Resource.FAILED_POD:
                 continue
             version, plural = _version_and_plural(each.path)
-            row = each, Decoder(each)
+            row = each, ObjectDecoder(each)
             if each.kind is CustomObject:
                 self._plurals[version, plural] = row
             else:
@@ -165,13 +165,15 @@ class _Kinds:
         else:
             state.seen.add(watched.resource)
 
-    def _find(self, version: str, kind: str) -> tuple[Watched[Any], Decoder[Any]] | None:
+    def _find(self, version: str, kind: str) -> tuple[Watched[Any], ObjectDecoder[Any]] | None:
         if found := self._decoders.get((version, kind)):
             return found
         candidates = (self._plurals.get((version, plural)) for plural in _plurals(kind))
         return next(filter(None, candidates), None) or self._find_by_prefix(version, kind)
 
-    def _find_by_prefix(self, version: str, kind: str) -> tuple[Watched[Any], Decoder[Any]] | None:
+    def _find_by_prefix(
+        self, version: str, kind: str
+    ) -> tuple[Watched[Any], ObjectDecoder[Any]] | None:
         """Find a kind whose plural is another word: NodeMetrics are served as ``nodes``."""
         for (served, plural), row in self._plurals.items():
             if served == version and kind.lower().startswith(plural.removesuffix("s")):

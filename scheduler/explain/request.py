@@ -21,7 +21,7 @@ from scheduler.framework.plugin import needs_of
 from scheduler.framework.profile import Profile, needs_of_all
 from scheduler.kube.client import ApiClient
 from scheduler.kube.credentials import load_credentials
-from scheduler.kube.decode import Decoder, Unreadable
+from scheduler.kube.decode import ObjectDecoder, Unreadable
 from scheduler.kube.rate_limit import RateLimiter
 from scheduler.kube.watched import PODS, PRIORITY_CLASSES, Watched, watched_for
 from scheduler.model.pod import Pod
@@ -231,7 +231,7 @@ def _is_map(document: Mapping[str, Any], field: str) -> bool:
 
 def _decode(completed: Mapping[str, Any], where: str) -> Pod:
     raw = msgspec.Raw(msgspec.json.encode(completed))
-    pod = Decoder(PODS.with_annotations()).item(raw)
+    pod = ObjectDecoder(PODS.with_annotations()).item(raw)
     problem = pod.problem if isinstance(pod, Unreadable) else pod.malformed
     if problem:
         raise ConfigurationError(f"{where}: {problem}")

@@ -1,14 +1,13 @@
 """One thin client towards the API server: bytes in, bytes out, errors from the family tree.
 
-It repeats nothing but a request that was refused for stale credentials (401), once; aiohttp may
-repeat a GET, PUT or DELETE whose pooled connection was closed under it, and never a POST or PATCH.
-Whether a lost answer, a conflict or a plea for patience is worth another try is known only to the
-caller.
+It repeats nothing but a request whose credentials were stale (401), once; aiohttp may repeat a GET,
+PUT or DELETE whose pooled connection was closed under it, and never a POST or PATCH. Only the
+caller knows whether a lost answer, a conflict or a 429 is worth another try; see `retry`.
 """
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from copy import copy
 from types import TracebackType
 from typing import Final, Protocol, Self
@@ -54,7 +53,7 @@ _ERRORS: Final[Mapping[int, type[ApiError]]] = {
 
 
 class RequestObserver(Protocol):
-    """Hears of every request."""
+    """Receives every request, for metrics."""
 
     def request_done(self, method: str, status: int, seconds: float) -> None:
         """A request was answered, or given up with status 0. A watch is done once it is open."""
@@ -67,16 +66,16 @@ class RequestObserver(Protocol):
 
 
 class SilentRequests:
-    """Hears and says nothing."""
+    """The observer that ignores everything."""
 
     def request_done(self, method: str, status: int, seconds: float) -> None:
-        """Say nothing."""
+        """Ignore it."""
 
     def request_waited(self, method: str, seconds: float) -> None:
-        """Say nothing."""
+        """Ignore it."""
 
     def request_sized(self, method: str, sent: int, received: int) -> None:
-        """Say nothing."""
+        """Ignore it."""
 
 
 SILENT_REQUESTS: Final = SilentRequests()
@@ -104,9 +103,9 @@ class ApiClient:
         credentials: Where the API server is and who we are there.
         limiter: How fast requests may leave.
         user_agent: How we introduce ourselves.
-        observer: Hears of every request.
+        observer: Receives every request.
         timeout_seconds: How long a request may take, connecting included.
-        connections: How many requests may be on their way at once; more wait in line.
+        connections: How many requests may be under way at once; more wait in line.
     """
 
     def __init__(
@@ -124,8 +123,9 @@ class ApiClient:
         self._observer = observer
         self._timeout = aiohttp.ClientTimeout(total=timeout_seconds, sock_connect=CONNECT_SECONDS)
         self._connections = connections
-        # Who waits for one of them waits here: its time counts from when it gets one.
-        self._places = asyncio.Semaphore(connections)
+        # Requests wait here rather than for aiohttp's pool, where the wait would count against
+        # their timeout.
+        self._connection_slots = asyncio.Semaphore(connections)
         self._fence = Fence()
         # Compression saves network that a scheduler has and costs CPU that it has not.
         self._headers = {"User-Agent": user_agent, "Accept": JSON, "Accept-Encoding": "identity"}
@@ -134,7 +134,7 @@ class ApiClient:
 
     async def __aenter__(self) -> Self:
         self._requests = self._session(limit=self._connections)
-        # A watch holds its connection for minutes and must not take a binding's place.
+        # A watch keeps its connection for minutes and must not take one away from bindings.
         self._watches = self._session(limit=0)
         return self
 
@@ -154,38 +154,38 @@ class ApiClient:
         return twin
 
     def write_only_while(self, may_write: Callable[[], bool]) -> None:
-        """Begin no request that changes anything while *may_write* says no.
+        """Send no request that changes anything while *may_write* returns False.
 
-        It is asked in the moment before a request is sent, over a connection that is open by then,
-        and again before aiohttp repeats one. A process that was paused, that had requests waiting
-        in line, or that waited for a connection, may have lost its lease in between: those raise
-        Fenced.
+        It is called right before a request is sent, over a connection that is open by then, and
+        again before aiohttp repeats one. A process that was paused, that had requests waiting in
+        line, or that waited for a connection, may have lost its lease in between: those requests
+        raise Fenced.
         """
         self._fence.may_write = may_write
 
     async def get(self, path: str, params: Mapping[str, str] | None = None) -> bytes:
         """Read what is at *path*."""
-        return await self._ask("GET", path, b"", params)
+        return await self._request("GET", path, b"", params)
 
     async def post(self, path: str, body: bytes, params: Mapping[str, str] | None = None) -> bytes:
         """Create what *body* says. Unreachable leaves open whether it took effect."""
-        return await self._ask("POST", path, body, params)
+        return await self._request("POST", path, body, params)
 
     async def put(self, path: str, body: bytes, params: Mapping[str, str] | None = None) -> bytes:
         """Replace what is at *path* by *body*."""
-        return await self._ask("PUT", path, body, params)
+        return await self._request("PUT", path, body, params)
 
     async def patch(
         self, path: str, body: bytes, content_type: str, params: Mapping[str, str] | None = None
     ) -> bytes:
         """Change what is at *path*, as *body* says in the language of *content_type*."""
-        return await self._ask("PATCH", path, body, params, content_type)
+        return await self._request("PATCH", path, body, params, content_type)
 
     async def delete(
         self, path: str, body: bytes = b"", params: Mapping[str, str] | None = None
     ) -> bytes:
         """Delete what is at *path*; *body* may hold options such as preconditions."""
-        return await self._ask("DELETE", path, body, params)
+        return await self._request("DELETE", path, body, params)
 
     async def watch(
         self, path: str, params: Mapping[str, str], *, silence_seconds: float = 90.0
@@ -198,15 +198,26 @@ class ApiClient:
             Unreachable: If the connection breaks, or if nothing came for *silence_seconds*.
         """
         response = await self._open(path, params, silence_seconds)
+        # Lines may be of any length; each byte is searched and copied once.
+        pieces: list[bytes] = []
         try:
-            async for line in _lines(response.content):
-                yield line
+            async for chunk in response.content.iter_any():
+                first, *rest = chunk.split(b"\n")
+                pieces.append(first)
+                if not rest:
+                    continue
+                yield b"".join(pieces)
+                for line in rest[:-1]:
+                    yield line
+                pieces = [rest[-1]]
+            if any(pieces):
+                raise aiohttp.ClientPayloadError("the watch ended in the middle of an event")
         except (aiohttp.ClientError, OSError) as problem:
             raise self._unreachable("WATCH", path, problem) from problem
         finally:
             response.close()
 
-    async def _ask(
+    async def _request(
         self,
         method: str,
         path: str,
@@ -214,23 +225,24 @@ class ApiClient:
         params: Mapping[str, str] | None,
         content_type: str = JSON,
     ) -> bytes:
-        await self._await_turn(method)
-        target = _with_query(path, params)
+        if self._limiter.limits:
+            await self._acquire(method)
+        target = f"{path}?{urlencode(params)}" if params else path
         access = await self._credentials.fresh()
         try:
-            return await self._send(access, method, target, body, content_type)
+            return await self._request_once(access, method, target, body, content_type)
         except Unauthorized as refusal:
             access = await self._renew(access, refusal)
-        return await self._send(access, method, target, body, content_type)
+        return await self._request_once(access, method, target, body, content_type)
 
-    async def _send(
+    async def _request_once(
         self, access: Access, method: str, target: str, body: bytes, content_type: str
     ) -> bytes:
         started, status = time.monotonic(), 0
         headers = {"Authorization": access.authorization} if access.authorization else {}
         if body:
             headers["Content-Type"] = content_type
-        async with self._places:
+        async with self._connection_slots:
             try:
                 async with self._requests.request(
                     method,
@@ -255,9 +267,8 @@ class ApiClient:
             raise api_error(f"{method} {target}", status, content, response.headers)
         return content
 
-    async def _await_turn(self, method: str) -> None:
-        if not self._limiter.limits:
-            return
+    async def _acquire(self, method: str) -> None:
+        """Wait until the rate limit allows a request."""
         began = time.monotonic()
         await self._limiter.acquire()
         self._observer.request_waited(method, time.monotonic() - began)
@@ -265,20 +276,21 @@ class ApiClient:
     async def _open(
         self, path: str, params: Mapping[str, str], silence_seconds: float
     ) -> aiohttp.ClientResponse:
-        await self._await_turn("WATCH")
-        target = _with_query(path, {**params, "watch": "1"})
+        if self._limiter.limits:
+            await self._acquire("WATCH")
+        target = f"{path}?{urlencode({**params, 'watch': '1'})}"
         access = await self._credentials.fresh()
         try:
-            return await self._listen(access, target, silence_seconds)
+            return await self._open_once(access, target, silence_seconds)
         except Unauthorized as refusal:
             access = await self._renew(access, refusal)
-        return await self._listen(access, target, silence_seconds)
+        return await self._open_once(access, target, silence_seconds)
 
-    async def _listen(
+    async def _open_once(
         self, access: Access, target: str, silence_seconds: float
     ) -> aiohttp.ClientResponse:
         started, status = time.monotonic(), 0
-        # What is asked of a watch besides its path differs each time, and explains nothing.
+        # The parameters of a watch differ each time and explain nothing: errors name its path.
         path = target.partition("?")[0]
         try:
             response = await self._watches.get(
@@ -304,7 +316,7 @@ class ApiClient:
         return response
 
     async def _renew(self, access: Access, refusal: Unauthorized) -> Access:
-        """Exchange *access*, which was refused, for what the sources hold now."""
+        """Replace *access*, which the server did not accept, by what the sources hold now."""
         try:
             return await self._credentials.reload(refused=access)
         except ConfigurationError as problem:
@@ -315,9 +327,9 @@ class ApiClient:
             ) from problem
 
     def _unreachable(self, method: str, target: str, problem: Exception) -> Unreachable:
-        place = URL(self._credentials.access.server)
+        server = URL(self._credentials.access.server)
         return Unreachable(
-            f"{place.host_subcomponent}:{place.port} gave no answer to "
+            f"{server.host_subcomponent}:{server.port} gave no answer to "
             f"{method} {target}: {_cause(problem)}"
         )
 
@@ -366,10 +378,6 @@ def _retry_after(headers: Mapping[str, str], answer: _Status) -> float:
     return 1.0
 
 
-def _with_query(path: str, params: Mapping[str, str] | None) -> str:
-    return f"{path}?{urlencode(params)}" if params else path
-
-
 def _cause(problem: Exception) -> str:
     """Say in one line what went wrong on the wire."""
     match problem:
@@ -380,19 +388,3 @@ def _cause(problem: Exception) -> str:
         case TimeoutError():
             return "it took too long"
     return " ".join(str(problem).split()) or type(problem).__name__
-
-
-async def _lines(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:
-    """Split a stream into lines of any length; each byte is searched and copied once."""
-    pieces: list[bytes] = []
-    async for chunk in content.iter_any():
-        first, *rest = chunk.split(b"\n")
-        pieces.append(first)
-        if not rest:
-            continue
-        yield b"".join(pieces)
-        for line in rest[:-1]:
-            yield line
-        pieces = [rest[-1]]
-    if any(pieces):
-        raise aiohttp.ClientPayloadError("the watch ended in the middle of an event")

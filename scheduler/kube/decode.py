@@ -1,15 +1,17 @@
 """From the bytes of a watch to values.
 
 Decoding is lenient twice over. Fields we do not read may hold anything, and a null counts as an
-absent field, as it does for every Go client. What still cannot be read is no reason to forget the
-object: of a pod or node a husk remains, with identity and place, that says why it is malformed.
+absent field, as it does for every Go client. An object that still cannot be read is not forgotten:
+of a pod or node a partial object remains, with identity and node, whose ``malformed`` says why.
+Dropping it would free the resources that the pod still uses.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic
 
 import msgspec
+from msgspec.structs import force_setattr
 
 from scheduler.errors import MalformedObject, Unreachable
 from scheduler.kube.deep_json import decode_deep, truncate_depth
@@ -31,20 +33,18 @@ _CHANGES: Final = frozenset({ADDED, MODIFIED, DELETED})
 _INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
 _NO_ANNOTATIONS: Final[dict[str, str]] = {}
 
-V = TypeVar("V")
 
+class ObjectChanged(msgspec.Struct, Generic[T], gc=False):
+    """An object came, changed or went. It is partial where it is ``malformed``."""
 
-@dataclass(slots=True)
-class Change(Generic[T]):
-    """An object came, changed or went. Its ``malformed`` tells whether it is a husk."""
-
+    # The decoder fills it straight from the line: one object and one call less for each event.
     type: str
     object: T
 
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """A change of an object that cannot be read, and of whose kind no husk is of use.
+    """A change of an object that cannot be read, and of whose kind a part is of no use.
 
     Args:
         type: What happened to it; empty in a list.
@@ -61,21 +61,21 @@ class Unreadable:
 
 @dataclass(frozen=True, slots=True)
 class Bookmark:
-    """Everything up to *version* was told; *initial_end* marks the end of a streaming list."""
+    """The watch has shown all up to *version*; *initial_end* marks the end of a streaming list."""
 
     version: str
     initial_end: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class WatchError:
     """The server ends the watch because of an error."""
 
     code: int
     message: str
 
 
-Event = Change[T] | Unreadable | Bookmark | Failure
+WatchEvent = ObjectChanged[T] | Unreadable | Bookmark | WatchError
 
 
 class ListMeta(msgspec.Struct, frozen=True, rename="camel"):
@@ -92,9 +92,9 @@ class Page(msgspec.Struct):
     items: tuple[msgspec.Raw, ...] | None = None
 
 
-class _Event(msgspec.Struct, Generic[V], gc=False):
+class _RawEvent(msgspec.Struct, gc=False):
     type: str
-    object: V
+    object: msgspec.Raw
 
 
 class _Status(msgspec.Struct):
@@ -136,7 +136,7 @@ class _BarePodStatus(Struct, frozen=True):
 
 
 _decode_page = msgspec.json.Decoder(Page).decode
-_decode_raw_event = msgspec.json.Decoder(_Event[msgspec.Raw]).decode
+_decode_raw_event = msgspec.json.Decoder(_RawEvent).decode
 _decode_status = msgspec.json.Decoder(_Status).decode
 _decode_named = msgspec.json.Decoder(_Named).decode
 _decode_parts = msgspec.json.Decoder(_Parts).decode
@@ -150,48 +150,51 @@ def _decode_custom(raw: bytes | msgspec.Raw) -> CustomObject:
     return CustomObject(metadata=metadata, content=document)
 
 
-def _decode_custom_event(line: bytes) -> _Event[CustomObject]:
+def _decode_custom_event(line: bytes) -> ObjectChanged[CustomObject]:
     event = _decode_raw_event(line)
     # Bookmarks and errors are read elsewhere, and are no objects of ours.
-    held = _decode_custom(event.object) if event.type in _CHANGES else CustomObject()
-    return _Event(event.type, held)
+    found = _decode_custom(event.object) if event.type in _CHANGES else CustomObject()
+    return ObjectChanged(event.type, found)
 
 
-class Decoder(Generic[T]):
+class ObjectDecoder(Generic[T]):
     """Reads the events and list items of one watched resource."""
 
     def __init__(self, watched: Watched[T]) -> None:
         self._watched = watched
         self._decode_object: Callable[[bytes | msgspec.Raw], T]
-        self._decode_event: Callable[[bytes], _Event[T]]
+        self._decode_event: Callable[[bytes], ObjectChanged[T]]
         if watched.kind is CustomObject:
             self._decode_object = _decode_custom  # type: ignore[assignment] # T is CustomObject
             self._decode_event = _decode_custom_event  # type: ignore[assignment] # as above
             return
         self._decode_object = msgspec.json.Decoder(watched.kind).decode
         self._decode_event = msgspec.json.Decoder(
-            _Event[watched.kind]  # type: ignore[name-defined] # the kind is known at run time
+            ObjectChanged[watched.kind]  # type: ignore[name-defined] # the kind is known at run time
         ).decode
 
-    def event(self, line: bytes) -> Event[T]:
+    def event(self, line: bytes) -> WatchEvent[T]:
         """Read one line of a watch."""
-        return decode_deep(self._event, line)
-
-    def _event(self, line: bytes) -> Event[T]:
-        if self._watched.raw:
-            return self._unusual(line)
+        watched = self._watched
         try:
-            event = self._decode_event(line)
-        except msgspec.DecodeError:
+            # All of the usual case is in this function, since it runs for every event.
+            if not watched.raw:
+                try:
+                    event = self._decode_event(line)
+                    found = event.object
+                    if event.type in _CHANGES and found.metadata.name:
+                        watched.check(found)
+                        if not watched.annotations:
+                            force_setattr(found.metadata, "annotations", _NO_ANNOTATIONS)
+                        return event
+                except (msgspec.DecodeError, MalformedObject):
+                    pass
             return self._unusual(line)
-        if event.type not in _CHANGES:
-            return self._unusual(line)
-        try:
-            self._check(event.object)
-        except MalformedObject:
-            return self._unusual(line)
-        self._trim(event.object, b"")
-        return Change(event.type, event.object)
+        except RecursionError:
+            upper = truncate_depth(line)
+            if upper == line:
+                raise
+            return self.event(upper)
 
     def page(self, body: bytes) -> Page:
         """Split a page of a list into its items.
@@ -212,24 +215,24 @@ class Decoder(Generic[T]):
             found = self._decode_object(raw)
             self._check(found)
         except (msgspec.DecodeError, MalformedObject):
-            return self._patiently(raw, "")
+            return self._read_leniently(raw, "")
         self._trim(found, raw)
         return found
 
-    def _unusual(self, line: bytes) -> Event[T]:
+    def _unusual(self, line: bytes) -> WatchEvent[T]:
         """Read what is no change, or a change that cannot be read at once."""
         try:
             event = _decode_raw_event(line)
             if event.type == "BOOKMARK":
                 return _bookmark(event.object)
             if event.type == "ERROR":
-                return _failure(event.object)
+                return _watch_error(event.object)
         except msgspec.DecodeError as problem:
             return Unreadable("", ("", ""), "", f"not a watch event: {problem}")
-        found = self._patiently(event.object, event.type)
-        return found if isinstance(found, Unreadable) else Change(event.type, found)
+        found = self._read_leniently(event.object, event.type)
+        return found if isinstance(found, Unreadable) else ObjectChanged(event.type, found)
 
-    def _patiently(self, raw: msgspec.Raw, type_: str) -> T | Unreadable:
+    def _read_leniently(self, raw: msgspec.Raw, type_: str) -> T | Unreadable:
         """Read an object with nulls, or else what is left of a malformed one."""
         try:
             content = msgspec.json.encode(_without_nulls(msgspec.json.decode(raw)))
@@ -238,7 +241,7 @@ class Decoder(Generic[T]):
         except MalformedObject as malformed:
             return self._left_of(content, type_, str(malformed))
         except msgspec.ValidationError as invalid:
-            return self._left_of(content, type_, _in_our_words(invalid))
+            return self._left_of(content, type_, _problem_of(invalid))
         except msgspec.DecodeError as broken:
             return Unreadable(type_, ("", ""), "", f"object: not JSON: {broken}")
         self._trim(found, raw)
@@ -248,9 +251,9 @@ class Decoder(Generic[T]):
         try:
             parts = _decode_parts(content)
             metadata = _metadata(parts.metadata)
-            husk = _HUSKS.get(self._watched.kind)
-            if husk is not None and metadata.name:
-                found: T = husk(parts, metadata, problem)
+            keep = _PARTIAL.get(self._watched.kind)
+            if keep is not None and metadata.name:
+                found: T = keep(parts, metadata, problem)
                 return found
         except msgspec.DecodeError:
             return Unreadable(type_, ("", ""), "", problem)
@@ -263,11 +266,11 @@ class Decoder(Generic[T]):
         self._watched.check(found)
 
     def _trim(self, found: T, raw: msgspec.Raw | bytes) -> None:
-        """Drop what nobody reads, keep what somebody sends on; it is ours until it is told."""
+        """Drop what nobody reads, and keep the JSON where an extender is sent it."""
         if self._watched.raw and isinstance(found, Raw):
             found.keep_raw(bytes(raw))
         if not self._watched.annotations:
-            msgspec.structs.force_setattr(found.metadata, "annotations", _NO_ANNOTATIONS)
+            force_setattr(found.metadata, "annotations", _NO_ANNOTATIONS)
 
 
 def key_of(found: T) -> Key:
@@ -282,9 +285,9 @@ def _bookmark(raw: msgspec.Raw) -> Bookmark:
     )
 
 
-def _failure(raw: msgspec.Raw) -> Failure:
+def _watch_error(raw: msgspec.Raw) -> WatchError:
     status = _decode_status(raw)
-    return Failure(status.code, status.message)
+    return WatchError(status.code, status.message)
 
 
 def _without_nulls(value: Any) -> Any:
@@ -296,7 +299,7 @@ def _without_nulls(value: Any) -> Any:
     return value
 
 
-def _in_our_words(invalid: msgspec.ValidationError) -> str:
+def _problem_of(invalid: msgspec.ValidationError) -> str:
     """Put the path first, as in ``spec.priority: Expected `int`, got `str```."""
     problem, _, place = str(invalid).partition(" - at ")
     field = place.strip("`").removeprefix("key in ").strip("`").removeprefix("$").removeprefix(".")
@@ -313,8 +316,8 @@ def _metadata(raw: msgspec.Raw) -> ObjectMeta:
     return msgspec.structs.replace(metadata, annotations=_NO_ANNOTATIONS)
 
 
-def _pod_husk(parts: _Parts, metadata: ObjectMeta, problem: str) -> Pod:
-    """Keep who the pod is, where it is and whose."""
+def _partial_pod(parts: _Parts, metadata: ObjectMeta, problem: str) -> Pod:
+    """Keep the pod's identity, node, scheduler and phase."""
     spec = msgspec.json.decode(parts.spec, type=_BarePodSpec)
     return Pod(
         metadata=metadata,
@@ -332,13 +335,13 @@ def _pod_status(raw: msgspec.Raw) -> PodStatus:
     return PodStatus(phase=status.phase, nominated_node_name=status.nominated_node_name)
 
 
-def _node_husk(_: _Parts, metadata: ObjectMeta, problem: str) -> Node:
-    """Keep who the node is; it is closed in any case."""
+def _partial_node(_: _Parts, metadata: ObjectMeta, problem: str) -> Node:
+    """Keep the node's identity: no pod is placed on a malformed node in any case."""
     return Node(metadata=metadata, malformed=problem)
 
 
-_HUSKS: Final[Mapping[type, Callable[[_Parts, ObjectMeta, str], Any]]] = {
-    Pod: _pod_husk,
-    Node: _node_husk,
+_PARTIAL: Final[Mapping[type, Callable[[_Parts, ObjectMeta, str], Any]]] = {
+    Pod: _partial_pod,
+    Node: _partial_node,
 }
-"""Of which kinds a malformed object is told, and what is left of it."""
+"""The kinds of which a malformed object becomes a partial one, and how."""

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 
-from scheduler.kube.decode import Decoder, Unreadable
+from scheduler.kube.decode import ObjectDecoder, Unreadable
 from scheduler.kube.reflector import PAGE_OBJECTS, SLICE_OBJECTS
 from scheduler.kube.requests import Requests
 from scheduler.kube.watched import T, Watched
@@ -15,7 +15,7 @@ async def list_all(requests: Requests, watched: Watched[T]) -> AsyncIterator[T |
     Raises:
         ApiError: If a page cannot be read.
     """
-    decoder = Decoder(watched)
+    decoder = ObjectDecoder(watched)
     params = {**watched.params, "limit": str(PAGE_OBJECTS)}
     while True:
         page = decoder.page(await requests.get(watched.path, params))

@@ -1,11 +1,11 @@
-"""What was told of one resource, and how the next version of an object differs from that."""
+"""The informer store of one resource, and how the next version of an object differs from it."""
 
 from collections.abc import Callable
 from typing import Generic
 
 import msgspec
 
-from scheduler.kube.decode import DELETED, Change, Key, Unreadable, key_of
+from scheduler.kube.decode import DELETED, Key, ObjectChanged, Unreadable
 from scheduler.kube.watch_observer import WatchObserver
 from scheduler.kube.watched import T, Watched
 from scheduler.model.fact import Added, Deleted, Fact, Updated
@@ -13,12 +13,12 @@ from scheduler.model.meta import NOT_KEPT, Raw, differs
 
 
 class ObjectStore(Generic[T]):
-    """The objects of one resource as they were told; only what differs becomes a fact.
+    """The objects of one resource as the sink knows them; only what differs becomes a fact.
 
     Args:
         watched: How they are read, and which versions count.
         sink: Takes the facts; must not block.
-        observer: Hears of malformed objects.
+        observer: Receives malformed objects.
     """
 
     def __init__(
@@ -29,26 +29,28 @@ class ObjectStore(Generic[T]):
         self._sink = sink
         self._observer = observer
 
-    def apply(self, change: Change[T]) -> None:
-        """Tell what happened to an object."""
-        key = key_of(change.object)
-        if change.type == DELETED:
+    def apply(self, event: ObjectChanged[T]) -> None:
+        """Apply what a watch says of an object."""
+        metadata = event.object.metadata
+        key = (metadata.namespace, metadata.name)
+        if event.type == DELETED:
             self.remove(key, seen=True)
         else:
-            self.put(key, change.object)
+            self.put(key, event.object)
 
     def put(self, key: Key, new: T) -> None:
-        """Tell how *new* differs from what was told last, if it does."""
+        """Replace the object under *key* by *new*; a fact tells how they differ, if they do."""
         old = self.objects.get(key)
         if old is not None and old.metadata.uid != new.metadata.uid:
-            # Another object of the same name: the end of the first one was missed.
+            # Another object of the same name: the deletion of the first one was missed.
             self.remove(key, seen=False)
             old = None
         if old is None:
             self.objects[key] = new
-            self._report_husk(key, new)
+            if problem := getattr(new, "malformed", ""):
+                self._observer.object_malformed(self.watched.resource, _spell(key), problem)
             self._sink(Added(self.watched.resource, new))
-        elif equal(old, new) and not self._tells_version(old, new) and not self._is_first(old):
+        elif equal(old, new) and not self._version_counts(old, new) and not self._lacks_raw(old):
             # A heartbeat. The new version shares all its parts with the old one, which readers
             # still hold.
             kept = self.objects[key] = msgspec.structs.replace(old, metadata=new.metadata)
@@ -56,37 +58,36 @@ class ObjectStore(Generic[T]):
                 kept.keep_raw(new.raw)
         else:
             self.objects[key] = new
-            if getattr(old, "malformed", "") != getattr(new, "malformed", ""):
-                self._report_husk(key, new)
+            problem = getattr(new, "malformed", "")
+            # An operator is to see a problem once, and not with each version that still has it.
+            if problem and problem != getattr(old, "malformed", ""):
+                self._observer.object_malformed(self.watched.resource, _spell(key), problem)
             self._sink(Updated(self.watched.resource, old, new))
 
-    def _tells_version(self, old: T, new: T) -> bool:
-        versions = {old.metadata.resource_version, new.metadata.resource_version}
-        return self.watched.every_version and len(versions) > 1
-
-    def _is_first(self, old: T) -> bool:
-        """Tell whether *old* was not kept as it came, while by now somebody wants it whole."""
-        return self.watched.raw and isinstance(old, Raw) and old.raw == NOT_KEPT
-
     def remove(self, key: Key, *, seen: bool) -> None:
-        """Tell that an object is gone, if it was told at all; *seen* as in `Deleted`."""
+        """Remove the object under *key*, if there is one; *seen* as in `Deleted`."""
         old = self.objects.pop(key, None)
         if old is not None:
             self._sink(Deleted(self.watched.resource, old, seen))
 
     def report(self, event: Unreadable) -> None:
-        """Leave the last good version in place; but what is deleted is gone, readable or not."""
+        """Keep the last good version of an object; a deleted one is gone, readable or not."""
         if event.type == DELETED:
             self.remove(event.key, seen=True)
         self._observer.object_malformed(self.watched.resource, _spell(event.key), event.problem)
 
-    def _report_husk(self, key: Key, new: T) -> None:
-        if problem := getattr(new, "malformed", ""):
-            self._observer.object_malformed(self.watched.resource, _spell(key), problem)
+    def _version_counts(self, old: T, new: T) -> bool:
+        """Whether a new version is a fact though nothing else has changed."""
+        versions = {old.metadata.resource_version, new.metadata.resource_version}
+        return self.watched.every_version and len(versions) > 1
+
+    def _lacks_raw(self, old: T) -> bool:
+        """Whether *old* was kept without its JSON, which an extender is to be sent by now."""
+        return self.watched.raw and isinstance(old, Raw) and old.raw == NOT_KEPT
 
 
 def equal(old: T, new: T) -> bool:
-    """Tell whether *new* says nothing new: all we read is the same, except for the version."""
+    """Tell whether all that we read is the same in *old* and *new*, except for the version."""
     return all(
         getattr(old, name) == getattr(new, name)
         for name in old.__struct_fields__

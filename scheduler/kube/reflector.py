@@ -20,7 +20,7 @@ the resource cannot be watched      list, and list again after a longer pause (a
 import asyncio
 import random
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing
 from typing import Final, Generic, Protocol
 
@@ -37,12 +37,12 @@ from scheduler.errors import (
 from scheduler.kube.decode import (
     DELETED,
     Bookmark,
-    Change,
-    Decoder,
-    Event,
-    Failure,
     Key,
+    ObjectChanged,
+    ObjectDecoder,
     Unreadable,
+    WatchError,
+    WatchEvent,
     key_of,
 )
 from scheduler.kube.object_store import ObjectStore
@@ -82,7 +82,7 @@ class Reflector(Generic[T]):
         timeouts: How long to wait.
         clock: A monotonic clock in seconds.
         sleep: How to wait.
-        company: The reflectors that share an outage with this one.
+        shared_backoff: The reflectors that share an outage with this one.
         rng: Jitter, so that a thousand clients do not return at the same moment.
     """
 
@@ -96,22 +96,22 @@ class Reflector(Generic[T]):
         timeouts: ReflectorTimeouts = ReflectorTimeouts(),  # noqa: B008 - frozen
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-        company: SharedBackoff | None = None,
+        shared_backoff: SharedBackoff | None = None,
         rng: random.Random | None = None,
     ) -> None:
-        self._told = ObjectStore(watched, sink, observer)
-        self._heard_at: float | None = None
+        self._objects = ObjectStore(watched, sink, observer)
+        self._last_line_at: float | None = None
         self.lists = 0
         self.watched = watched
         self._client = client
         self._resource = watched.resource
-        self._decoder = Decoder(watched)
+        self._decoder = ObjectDecoder(watched)
         self._sink = sink
         self._observer = observer
         self._timeouts = timeouts
         self._clock = clock
         self._sleep = sleep
-        self._company = company
+        self._shared_backoff = shared_backoff
         self._rng = rng or random.Random()  # noqa: S311 - jitter
         self._version = ""
         self._listed = False
@@ -124,19 +124,19 @@ class Reflector(Generic[T]):
 
         What reads otherwise than before is told as updated.
         """
-        self.watched = self._told.watched = watched
-        self._decoder = Decoder(watched)
+        self.watched = self._objects.watched = watched
+        self._decoder = ObjectDecoder(watched)
         self._version = ""
 
     def retract(self) -> None:
         """Tell that everything is gone: nobody will hear of it any more."""
         for key in tuple(self.store):
-            self._told.remove(key, seen=False)
+            self._objects.remove(key, seen=False)
 
     @property
     def store(self) -> Mapping[Key, T]:
         """Every object as it was told last."""
-        return self._told.objects
+        return self._objects.objects
 
     @property
     def listed(self) -> bool:
@@ -150,12 +150,12 @@ class Reflector(Generic[T]):
         That is so before the first ``run``, and while a resource that we can live without is not
         there.
         """
-        return None if self._heard_at is None else self._clock() - self._heard_at
+        return None if self._last_line_at is None else self._clock() - self._last_line_at
 
     async def run(self) -> None:
         """List and follow until cancelled."""
-        if self._heard_at is None:
-            self._heard_at = self._clock()
+        if self._last_line_at is None:
+            self._last_line_at = self._clock()
         while True:
             try:
                 await (self._follow() if self._version else self._list())
@@ -167,9 +167,9 @@ class Reflector(Generic[T]):
     def correct(self, key: Key, found: T | None) -> None:
         """Tell what a fresh list *found* under *key*, where the watch had told otherwise."""
         if found is None:
-            self._told.remove(key, seen=False)
+            self._objects.remove(key, seen=False)
         else:
-            self._told.put(key, found)
+            self._objects.put(key, found)
 
     async def _list(self) -> None:
         if self._streaming:
@@ -191,7 +191,7 @@ class Reflector(Generic[T]):
             case Forbidden() | Unauthorized() | NotFound():
                 self._deny(problem)
                 if isinstance(problem, NotFound) and self.watched.optional:
-                    self._heard_at = None
+                    self._last_line_at = None
             case _:
                 self._observer.watch_restarted(self._resource, problem)
         pause = self._pause(problem)
@@ -200,8 +200,8 @@ class Reflector(Generic[T]):
             # Compaction is no fault of the server: only a second one in a row has to wait.
             if self._failures == 1:
                 return
-        if self._company and isinstance(problem, Unreachable):
-            await self._company.sleep(pause)
+        if self._shared_backoff and isinstance(problem, Unreachable):
+            await self._shared_backoff.sleep(pause)
         else:
             await self._sleep(pause)
 
@@ -220,8 +220,8 @@ class Reflector(Generic[T]):
         return max(pause, problem.retry_after_seconds) if isinstance(problem, Throttled) else pause
 
     def _succeed(self) -> None:
-        if self._failures and self._company:
-            self._company.wake()
+        if self._failures and self._shared_backoff:
+            self._shared_backoff.wake()
         self._failures = 0
         self._denied = False
 
@@ -245,8 +245,7 @@ class Reflector(Generic[T]):
                 # the end.
                 self._streaming = False
                 raise Unreachable(f"{self.watched.path}: the streaming list had no end")
-            async for line in lines:
-                self._take(self._decoder.event(line))
+            await self._take(lines)
 
     async def _list_by_pages(self) -> None:
         """Ask for everything, page by page, as of one moment."""
@@ -260,7 +259,9 @@ class Reflector(Generic[T]):
             version = version or page.metadata.resource_version
             for index, raw in enumerate(page.items or (), start=1):
                 found = self._decoder.item(raw)
-                event: Event[T] = found if isinstance(found, Unreadable) else Change("ADDED", found)
+                event: WatchEvent[T] = (
+                    found if isinstance(found, Unreadable) else ObjectChanged("ADDED", found)
+                )
                 self._collect(listing, event)
                 if index % SLICE_OBJECTS == 0:
                     await asyncio.sleep(0)
@@ -271,11 +272,9 @@ class Reflector(Generic[T]):
 
     async def _follow(self) -> None:
         """Take what happens after the last version, until the server ends the watch."""
-        started, lines_seen = self._clock(), 0
+        started = self._clock()
         async with aclosing(self._watch({"resourceVersion": self._version})) as lines:
-            async for line in lines:
-                lines_seen += 1
-                self._take(self._decoder.event(line))
+            lines_seen = await self._take(lines)
         if not lines_seen and self._clock() - started < SHORTEST_WATCH_SECONDS:
             raise Unreachable(f"{self.watched.path}: the watch ended as soon as it began")
         self._succeed()
@@ -291,35 +290,40 @@ class Reflector(Generic[T]):
         }
         return self._client.watch(self.watched.path, asked, silence_seconds=self._timeouts.silence)
 
-    def _take(self, event: Event[T]) -> None:
-        """Tell what happened, and remember how far we are."""
-        self._heard_at = self._clock()
-        match event:
-            case Change():
-                self._told.apply(event)
-                self._version = event.object.metadata.resource_version or self._version
-            case Bookmark():
-                self._version = event.version or self._version
-            case Unreadable():
-                self._told.report(event)
-                self._version = event.version or self._version
-            case Failure():
-                if self._failures:  # the same place fails again: go around it
-                    self._version = ""
-                raise _error(self.watched.path, event)
-        self._succeed()
+    async def _take(self, lines: AsyncIterator[bytes]) -> int:
+        """Apply the events in *lines*, remember how far we are, and return how many came."""
+        taken = 0
+        async for line in lines:
+            taken += 1
+            self._last_line_at = self._clock()
+            match event := self._decoder.event(line):
+                case ObjectChanged():
+                    self._objects.apply(event)
+                    self._version = event.object.metadata.resource_version or self._version
+                case Bookmark():
+                    self._version = event.version or self._version
+                case Unreadable():
+                    self._objects.report(event)
+                    self._version = event.version or self._version
+                case WatchError():
+                    if self._failures:  # the same version fails again: list instead
+                        self._version = ""
+                    raise _error(self.watched.path, event)
+            if self._failures or self._denied:
+                self._succeed()
+        return taken
 
-    def _collect(self, listing: "_Listing[T]", event: Event[T]) -> None:
+    def _collect(self, listing: "_Listing[T]", event: WatchEvent[T]) -> None:
         """Take a part of a list: tell it at once the first time, stage it later on."""
         match event:
-            case Change() if listing.staged is None:
-                self._told.apply(event)
-            case Change():
+            case ObjectChanged() if listing.staged is None:
+                self._objects.apply(event)
+            case ObjectChanged():
                 listing.stage(event)
             case Unreadable():
                 listing.keep(event, self.store)
-                self._told.report(event)
-            case Failure():
+                self._objects.report(event)
+            case WatchError():
                 raise _error(self.watched.path, event)
             case Bookmark():
                 pass
@@ -329,7 +333,7 @@ class Reflector(Generic[T]):
         if listing.staged is not None:
             await self._settle(listing.staged)
         self._version = version
-        self._heard_at = self._clock()
+        self._last_line_at = self._clock()
         self._succeed()
         self._observer.list_done(
             self._resource, len(self.store), self._clock() - listing.started_at
@@ -340,11 +344,11 @@ class Reflector(Generic[T]):
     async def _settle(self, staged: dict[Key, T]) -> None:
         # Arrivals first: in between the reader may see a node too full, and never one too empty.
         for index, (key, found) in enumerate(staged.items(), start=1):
-            self._told.put(key, found)
+            self._objects.put(key, found)
             if index % SLICE_OBJECTS == 0:
                 await asyncio.sleep(0)
         for index, key in enumerate(self.store.keys() - staged.keys(), start=1):
-            self._told.remove(key, seen=False)
+            self._objects.remove(key, seen=False)
             if index % SLICE_OBJECTS == 0:
                 await asyncio.sleep(0)
 
@@ -364,7 +368,7 @@ class _Listing(Generic[T]):
         self.started_at = started_at
         self.staged = staged
 
-    def stage(self, change: Change[T]) -> None:
+    def stage(self, change: ObjectChanged[T]) -> None:
         assert self.staged is not None, "staging needs a stage"
         key = key_of(change.object)
         if change.type == DELETED:
@@ -378,7 +382,7 @@ class _Listing(Generic[T]):
             self.staged[event.key] = store[event.key]
 
 
-def _error(path: str, failure: Failure) -> ApiError:
+def _error(path: str, failure: WatchError) -> ApiError:
     """Return the error that ends a watch."""
     message = f"WATCH {path}: {failure.code}: {failure.message}"
     if failure.code == 410:

@@ -37,7 +37,7 @@ class Watches:
         self._client = client
         self._sink = sink
         self._observer = observer
-        self._company = SharedBackoff()
+        self._shared_backoff = SharedBackoff()
         self._tasks: dict[ResourceName, asyncio.Task[None]] = {}
         self._group: asyncio.TaskGroup | None = None
         self.reflectors: dict[ResourceName, Reflector[Any]] = {}
@@ -95,7 +95,11 @@ class Watches:
 
     def _add(self, watched: Watched[Any]) -> None:
         self.reflectors[watched.resource] = Reflector(
-            self._client, watched, self._sink, observer=self._observer, company=self._company
+            self._client,
+            watched,
+            self._sink,
+            observer=self._observer,
+            shared_backoff=self._shared_backoff,
         )
 
     def _start(self, resource: ResourceName) -> None:

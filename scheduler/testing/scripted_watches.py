@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from scheduler.kube.decode import Decoder, Unreadable
+from scheduler.kube.decode import ObjectDecoder, Unreadable
 from scheduler.kube.object_store import equal
 from scheduler.kube.watched import WATCHED
 from scheduler.model.fact import Added, Deleted, Fact, KubeObject, Listed, Resource, Updated
@@ -27,7 +27,7 @@ class _Watch:
     """What one reflector has delivered. It is silent until it has listed, and while broken."""
 
     resource: Resource
-    decoder: Decoder[Any]
+    decoder: ObjectDecoder[Any]
     known: dict[str, KubeObject] = field(default_factory=dict)
     silent: bool = True
     due: float = 0.0
@@ -59,7 +59,7 @@ class ScriptedWatches:
         self._documents = documents
         self._lag = lag
         self._watches = {
-            resource: _Watch(resource, Decoder(WATCHED[resource])) for resource in resources
+            resource: _Watch(resource, ObjectDecoder(WATCHED[resource])) for resource in resources
         }
 
     def list_all(self) -> None:

@@ -23,6 +23,7 @@ from scheduler.kube.watched import WATCHED
 from scheduler.model.fact import Added, Deleted, Fact, Listed, Updated
 from scheduler.model.meta import PodUid
 from scheduler.model.pod import Pod
+from scheduler.preemption.preemptions import Preemption
 from scheduler.queue.queue_settings import QueueSettings
 from scheduler.queue.queued_pod import QueuedPod
 from scheduler.reporting.inbox import Message
@@ -90,14 +91,14 @@ class SchedulerProcess:
         try:
             await self.harness.__aenter__()
             self._install_checks()
-            company, rng = SharedBackoff(), random.Random(self._seed)
+            shared_backoff, rng = SharedBackoff(), random.Random(self._seed)
             for resource in self._injector.watched:
                 reflector = Reflector(
                     self._injector.watches,
                     WATCHED[resource],
                     self.harness.core.inbox.put,
                     clock=loop.time,
-                    company=company,
+                    shared_backoff=shared_backoff,
                     rng=rng,
                 )
                 self._start(reflector.run())
@@ -117,14 +118,15 @@ class SchedulerProcess:
                 self._record_fact(message)
             return message
 
-        def check_and_begin(decision: Preempt) -> None:
+        def check_and_begin(decision: Preempt) -> tuple[Preemption, Sequence[Pod]]:
             victims = ", ".join(victim.name for victim in decision.victims)
             self.note(decision.pod.name, f"is to have the place of {victims} on {decision.node}")
             profile = self._profiles[decision.pod.spec.scheduler_name]
             among = self._profiles if profile.scheduler_name == SPARING else None
             self.check(lambda: self.checker.preempting(decision, profile, core, among))
-            begin(decision)
+            begun = begin(decision)
             self.check(lambda: self.checker.has_begun(decision, core))
+            return begun
 
         def pop_and_count(now: float) -> QueuedPod | None:
             nonlocal moment, popped

@@ -29,7 +29,7 @@ from scheduler.framework.decision import Bind
 from scheduler.framework.profile import Profile
 from scheduler.framework.registry import Registry
 from scheduler.framework.rejection import Allow, Wait
-from scheduler.kube.decode import Decoder, Unreadable
+from scheduler.kube.decode import ObjectDecoder, Unreadable
 from scheduler.kube.watched import WATCHED
 from scheduler.model.fact import Resource
 from scheduler.model.node import Node
@@ -115,7 +115,8 @@ class WaitAtDoor:
             the label may have changed twice while no watch was open.
     """
 
-    name = "WaitAtDoor"
+    # The name is part of condition messages, and so of the digest of all decisions.
+    name = "Doorman"
     requeue_on = (Requeue(ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_LABEL)),)
 
     def __init__(self, known: Callable[[str], Node | None]) -> None:
@@ -305,6 +306,6 @@ def _profiles() -> tuple[Profile, ...]:
 
 
 def _read(resource: Resource, document: Document) -> Any:
-    item = Decoder(WATCHED[resource]).item(msgspec.Raw(encode(document)))
+    item = ObjectDecoder(WATCHED[resource]).item(msgspec.Raw(encode(document)))
     assert not isinstance(item, Unreadable)
     return item

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from scheduler.kube.decode import Change, Decoder, Unreadable
+from scheduler.kube.decode import ObjectChanged, ObjectDecoder, Unreadable
 from scheduler.kube.reflector import Reflector
 from scheduler.kube.reflector_timeouts import ReflectorTimeouts
 from scheduler.kube.watched import custom, is_known, watched_for
@@ -56,7 +56,7 @@ def test_what_plugins_need_is_watched_after_pods_and_nodes():
 
 
 def test_an_object_is_read_as_it_is():
-    decoder = Decoder(custom(GAUGES))
+    decoder = ObjectDecoder(custom(GAUGES))
     line = (
         b'{"type":"ADDED","object":{"kind":"Gauge","metadata":{"name":"a","uid":"u",'
         b'"annotations":{"k":"v"}},"usage":{"load":1,"odd":null}}}'
@@ -64,13 +64,13 @@ def test_an_object_is_read_as_it_is():
 
     event = decoder.event(line)
 
-    assert isinstance(event, Change)
+    assert isinstance(event, ObjectChanged)
     assert event.object.metadata.annotations == {"k": "v"}
     assert event.object.content == {"kind": "Gauge", "usage": {"load": 1, "odd": None}}
 
 
 def test_an_object_without_readable_metadata_is_reported():
-    decoder = Decoder(custom(GAUGES))
+    decoder = ObjectDecoder(custom(GAUGES))
 
     event = decoder.event(b'{"type":"ADDED","object":{"metadata":{"name":"a","labels":{"k":1}}}}')
 

@@ -3,7 +3,7 @@ from dataclasses import replace
 
 import pytest
 
-from scheduler.kube.decode import Bookmark, Change, Decoder, Failure, Unreadable
+from scheduler.kube.decode import Bookmark, ObjectChanged, ObjectDecoder, Unreadable, WatchError
 from scheduler.kube.watched import NODES, PODS, REPLICA_SETS, WATCHED
 from scheduler.model.fact import Resource
 
@@ -12,13 +12,13 @@ BAD_SELECTOR = {"matchExpressions": [{"key": "app", "operator": "Sounds", "value
 
 
 def read(content, watched=PODS, kind="ADDED"):
-    return Decoder(watched).event(json.dumps({"type": kind, "object": content}).encode())
+    return ObjectDecoder(watched).event(json.dumps({"type": kind, "object": content}).encode())
 
 
 def read_pod(**parts):
     """Read a pod and return it; husks included."""
     event = read({"metadata": METADATA, **parts})
-    assert isinstance(event, Change)
+    assert isinstance(event, ObjectChanged)
     return event.object
 
 
@@ -130,12 +130,12 @@ def test_bookmarks_and_errors_are_no_changes():
     assert read(
         {"metadata": {"resourceVersion": "9", "annotations": ending}}, kind="BOOKMARK"
     ) == Bookmark("9", True)
-    assert read({"code": 410, "message": "gone"}, kind="ERROR") == Failure(410, "gone")
+    assert read({"code": 410, "message": "gone"}, kind="ERROR") == WatchError(410, "gone")
 
 
 @pytest.mark.parametrize("line", [b"", b"{", b"[]", b"\xff", b'{"type":"ADDED"}', b'{"object":{}}'])
 def test_a_broken_line_is_unreadable(line):
-    event = Decoder(PODS).event(line)
+    event = ObjectDecoder(PODS).event(line)
 
     assert isinstance(event, Unreadable)
     assert event.key == ("", "")

@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from scheduler.kube.binding import Bound, judge_read_back
-from scheduler.kube.decode import Change, Decoder
+from scheduler.kube.decode import ObjectChanged, ObjectDecoder
 from scheduler.kube.deep_json import DEEPEST, truncate_depth
 from scheduler.kube.watched import PODS, custom
 
@@ -52,12 +52,12 @@ def test_what_lies_deeper_is_null_and_all_else_stays(document, deepest):
 
 @pytest.mark.parametrize("raw", [False, True])
 def test_a_deep_pod_is_read_like_any_other(raw):
-    decoder = Decoder(PODS.with_raw() if raw else PODS)
+    decoder = ObjectDecoder(PODS.with_raw() if raw else PODS)
     event = decoder.event(b'{"type":"ADDED","object":%s}' % POD)
     (item,) = decoder.page(b'{"metadata":{},"items":[%s]}' % POD).items
     listed = decoder.item(item)
 
-    assert isinstance(event, Change)
+    assert isinstance(event, ObjectChanged)
     for pod in (event.object, listed):
         assert (pod.key, pod.node_name, pod.requests) == ("d/p", "n", {"cpu": 2000})
         assert not pod.malformed
@@ -68,7 +68,7 @@ def test_a_deep_custom_object_is_cut_off(depth):
     """What plugins see, and what is compared, is never deeper than code can walk."""
     nested = b'{"a":' * depth + b"{}" + b"}" * depth
     line = b'{"type":"ADDED","object":{"metadata":{"name":"w"},"spec":{"size":3,"deep":%s}}}'
-    event = Decoder(WIDGETS).event(line % nested)
+    event = ObjectDecoder(WIDGETS).event(line % nested)
 
     spec = event.object.content["spec"]
     assert spec["size"] == 3

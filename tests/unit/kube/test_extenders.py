@@ -23,7 +23,7 @@ from scheduler.framework.extender_protocol import (
     read_bind,
 )
 from scheduler.framework.registry import Registry
-from scheduler.kube.decode import Decoder
+from scheduler.kube.decode import ObjectDecoder
 from scheduler.kube.extender_client import ExtenderClient
 from scheduler.kube.watched import NODES, PODS
 from scheduler.observe.certificate import self_signed
@@ -268,7 +268,7 @@ async def test_whole_objects_are_sent_as_they_came(service):
         "metadata": {"name": "a", "uid": "2"},
         "status": {"allocatable": {"cpu": "4", "pods": "10"}, "nodeInfo": {"osImage": "x"}},
     }
-    pods, nodes = Decoder(PODS.with_raw()), Decoder(NODES.with_raw())
+    pods, nodes = ObjectDecoder(PODS.with_raw()), ObjectDecoder(NODES.with_raw())
     pod = pods.event(msgspec.json.encode({"type": "ADDED", "object": pod_json})).object
     cache = ClusterCache()
     cache.add_node(nodes.item(msgspec.Raw(msgspec.json.encode(node_json))))

@@ -455,19 +455,19 @@ async def test_long_lists_leave_room_for_others(api, reflect):
 
 async def test_reflectors_help_each_other_up_after_an_outage():
     """When the server answers one of them, none of the others sleeps out its backoff."""
-    company = SharedBackoff()
-    sleepers = [asyncio.create_task(company.sleep(3600)) for _ in range(3)]
+    shared_backoff = SharedBackoff()
+    sleepers = [asyncio.create_task(shared_backoff.sleep(3600)) for _ in range(3)]
     await asyncio.sleep(0)
 
-    company.wake()
+    shared_backoff.wake()
 
     await asyncio.wait_for(asyncio.gather(*sleepers), 10)
 
 
 async def test_a_later_outage_is_slept_through_again():
-    company = SharedBackoff()
-    company.wake()
-    sleeper = asyncio.create_task(company.sleep(3600))
+    shared_backoff = SharedBackoff()
+    shared_backoff.wake()
+    sleeper = asyncio.create_task(shared_backoff.sleep(3600))
     await asyncio.sleep(0)
 
     assert not sleeper.done()
