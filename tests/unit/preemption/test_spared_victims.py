@@ -25,7 +25,7 @@ from tests.unit.preemption.preempting import (
     [
         pytest.param(SimulatedApi.remove, id="it is deleted"),
         # A finalizer may keep it for long; it needs no room any more.
-        pytest.param(SimulatedApi.condemn, id="it begins to go"),
+        pytest.param(SimulatedApi.begin_deletion, id="it begins to go"),
         pytest.param(bind_elsewhere, id="somebody else binds it"),
     ],
 )
