@@ -16,6 +16,7 @@ from tests.unit.preemption.preempting import (
     is_there,
     low,
     slow_deletion,
+    state_of,
     target_condition,
 )
 
@@ -42,7 +43,7 @@ async def test_victims_are_spared_when_the_pod_needs_no_room_any_more(end):
 
         assert is_there(cluster, two)
         assert target_condition(cluster, two) == ("", "", "")
-        assert cluster.core.evictions.state_of(pod.uid) is None
+        assert state_of(cluster, pod) is None
         assert cluster.core.evictions.in_flight == 0
 
 
