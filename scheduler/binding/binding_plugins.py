@@ -18,7 +18,7 @@ from scheduler.errors import PluginError
 from scheduler.framework import checked_calls
 from scheduler.framework.effects import Condition, Effect, Patch, WaitUntil
 from scheduler.framework.filtering import run_filters, run_pre_filters
-from scheduler.framework.invoke import Steps, call_plugin
+from scheduler.framework.invoke import CoroutineCall, call_plugin
 from scheduler.framework.observer import Observer
 from scheduler.framework.plugin import PermitPlugin, PreBindPlugin, Reserved, ReservePlugin
 from scheduler.framework.rejection import Allow, Failure, PermitAnswer, Reject, Wait
@@ -193,7 +193,9 @@ class BindingPlugins:
         running: Any = plugin.pre_bind(attempt.pod, attempt.node, self._cache.view())
         try:
             async with asyncio.timeout(seconds):
-                effects = await Steps("PreBind", plugin.name, self._observer_of(attempt), running)
+                effects = await CoroutineCall(
+                    "PreBind", plugin.name, self._observer_of(attempt), running
+                )
         except TimeoutError:
             raise PluginError(plugin.name, f"gave no answer in PreBind for {seconds:g}s") from None
         return checked_calls.effects(plugin.name, effects or ())
