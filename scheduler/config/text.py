@@ -66,7 +66,7 @@ class _Loader(yaml.SafeLoader):
 
 
 def _refuse_more(loader: _Loader, problems: Problems) -> None:
-    """Report a second document: it would be ignored. An empty one, as templates leave it, may be."""
+    """Report a second document, unless it is empty, as templates may leave it."""
     while loader.check_node() and (node := loader.get_node()) is not None:
         if not (isinstance(node, yaml.ScalarNode) and node.value in _NULL):
             line = node.start_mark.line + 1
