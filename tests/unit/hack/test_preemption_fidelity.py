@@ -5,7 +5,7 @@ import copy
 import pytest
 
 from hack.fidelity.full_clusters import make_full_cluster
-from hack.fidelity.live_cluster import ObjectStore
+from hack.fidelity.live_cluster import Observed
 from hack.fidelity.preempting import LEVELS, MATTERS, ask_ours, upstream_miscounts, without
 from hack.fidelity.preemption import differences
 from scheduler.framework.decision import Bind, Park, Preempt
@@ -54,7 +54,7 @@ def told(**changed):
         "leaving": {"a0", "a1"},
         **changed,
     }
-    return ObjectStore(WANTS_IN, **fields)
+    return Observed(WANTS_IN, **fields)
 
 
 def test_a_seed_is_a_cluster():
@@ -108,7 +108,7 @@ def test_of_pods_that_are_alike_any_may_go():
     ours = ask_ours(alike, wants)
 
     for name in ("a0", "a1"):
-        seen = ObjectStore(wants, message=one, event=one, nominated="a", leaving={name})
+        seen = Observed(wants, message=one, event=one, nominated="a", leaving={name})
         assert not list(differences(alike, seen, ours))
 
 
@@ -124,7 +124,7 @@ def test_of_pods_that_are_alike_one_may_go_already():
     ours = ask_ours(alike, wants)
 
     def found(*names):
-        seen = ObjectStore(wants, message=one, event=one, nominated="a", leaving=set(names))
+        seen = Observed(wants, message=one, event=one, nominated="a", leaving=set(names))
         return list(differences(alike, seen, ours))
 
     assert not found("a1")
@@ -139,9 +139,9 @@ def test_a_pod_that_fits_must_be_bound():
     ours = ask_ours([node("a"), node("b")], small)
 
     assert isinstance(ours.decision, Bind)
-    assert not list(differences([], ObjectStore(small, node="b"), ours))
-    assert list(differences([], ObjectStore(small, node="c"), ours))
-    assert list(differences([], ObjectStore(small, message="no"), ours))
+    assert not list(differences([], Observed(small, node="b"), ours))
+    assert list(differences([], Observed(small, node="c"), ours))
+    assert list(differences([], Observed(small, message="no"), ours))
 
 
 def test_what_upstream_miscounts_is_known():
