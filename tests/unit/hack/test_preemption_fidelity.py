@@ -63,7 +63,7 @@ def test_a_seed_is_a_cluster():
 
 
 def test_clusters_are_judged_and_all_sorts_of_answers_come_up():
-    """Most have to make room, and each way to decide between nodes comes up."""
+    """Most have to preempt, and each way to decide between nodes comes up."""
     answers = []
     for number in range(60):
         cluster = copy.deepcopy(make_full_cluster(1, number))
@@ -86,11 +86,11 @@ def test_the_same_is_no_difference():
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ({"node": "a"}, "bound to 'a'; we would make room"),
+        ({"node": "a"}, "bound to 'a'; we would evict pods"),
         ({"message": "no"}, "condition 'no'; we say"),
         ({"event": "no"}, "event 'no'; we say"),
-        ({"nominated": "b", "leaving": {"b0", "b1"}}, "makes room on 'b'; we would make room"),
-        ({"nominated": ""}, "makes room on ''"),
+        ({"nominated": "b", "leaving": {"b0", "b1"}}, "evicts pods on 'b'; we would evict pods"),
+        ({"nominated": ""}, "evicts pods on ''"),
         ({"leaving": {"a0"}}, "evicts ['a0'] on a; we would evict ['a0', 'a1']"),
         ({"leaving": set()}, "evicts [] on a"),
     ],
