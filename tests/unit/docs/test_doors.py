@@ -204,7 +204,9 @@ def test_a_door_says_who_imports_whom(room, importing, request):
 def test_a_door_claims_nothing_else_about_imports(room):
     *told, _ = ast.get_docstring(ast.parse(door_of(room).read_text())).split("\n\n")
 
-    assert not re.search(r"\b(knows|known by|may know|know it)\b", " ".join(told)), "say what is imported, or what is done"
+    assert not re.search(r"\b(knows|known by|may know|know it)\b", " ".join(told)), (
+        "say what is imported, or what is done"
+    )
 
 
 def door_of(room):
