@@ -17,7 +17,7 @@ from scheduler.framework.cluster_event import ASSIGNED_POD_DELETE, Change
 from scheduler.framework.decision import Bind
 from scheduler.framework.effects import Patch, PostBinding, WaitUntil
 from scheduler.framework.profile import Profile
-from scheduler.kube.binding import BindOutcome, Bound, Refused, Taken, Vanished
+from scheduler.kube.binding import BindOutcome, Bound, Conflicted, NotBound, PodGone
 from scheduler.kube.extenders import Extenders
 from scheduler.model.pod import Pod
 from scheduler.queue.queued_pod import QueuedPod
@@ -272,12 +272,12 @@ class BindingCycle:
                     started=placement.started,
                     now=self._clock(),
                 )
-            case Taken(node, why):
+            case Conflicted(node, why):
                 where = f"bound to {node}" if node else "decided elsewhere"
                 self._undo(placement, AttemptFailure.error(f"the pod was {where}: {why}"))
-            case Vanished():
+            case PodGone():
                 self._undo(placement, AttemptFailure.error("the pod is gone"))
-            case Refused(message):
+            case NotBound(message):
                 self._undo(
                     placement,
                     AttemptFailure.error(f'running Bind plugin "DefaultBinder": {message}'),

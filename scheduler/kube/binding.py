@@ -31,7 +31,7 @@ class Bound:
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class Conflicted:
     """Somebody else decided: forget the pod's place and wait for the watch.
 
     The pod is bound to *node*, or where that is None it is being deleted, gated or another pod of
@@ -43,18 +43,18 @@ class Taken:
 
 
 @dataclass(frozen=True, slots=True)
-class Vanished:
+class PodGone:
     """The pod is gone."""
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class NotBound:
     """The server will not bind this pod, or could not be brought to; the pod is unbound."""
 
     message: str
 
 
-BindOutcome = Bound | Taken | Vanished | Refused
+BindOutcome = Bound | Conflicted | PodGone | NotBound
 
 
 class BindObserver:
@@ -181,22 +181,22 @@ _decode = msgspec.json.Decoder(_PlacedPod).decode
 _ALREADY_ASSIGNED = re.compile(r'is already assigned to node "([^"]+)"')
 
 
-def judge_conflict(error: Conflict, node: str) -> Bound | Taken:
+def judge_conflict(error: Conflict, node: str) -> Bound | Conflicted:
     """Read a 409: a pod that already is on *node* is where it should be, whoever put it there."""
     said = _ALREADY_ASSIGNED.search(str(error))
     holder = said.group(1) if said else None
-    return Bound(node) if holder == node else Taken(holder, str(error))
+    return Bound(node) if holder == node else Conflicted(holder, str(error))
 
 
-def judge_read_back(body: bytes, uid: str, node: str) -> Bound | Taken | Vanished | _Unbound:
+def judge_read_back(body: bytes, uid: str, node: str) -> Bound | Conflicted | PodGone | _Unbound:
     """Read the pod as the server holds it: is it ours still, and where is it?"""
     seen = decode_deep(_decode, body)
     if seen.metadata.uid != uid:
-        return Vanished()
+        return PodGone()
     holder = seen.spec.node_name
     if not holder:
         return _Unbound()
-    return Bound(node) if holder == node else Taken(holder, f"bound to {holder}")
+    return Bound(node) if holder == node else Conflicted(holder, f"bound to {holder}")
 
 
 class _Binding:
@@ -245,10 +245,10 @@ class _Binding:
             return await self.settle(_Lost(why))
         answer = await self.post()
         match answer:
-            case Taken():
+            case Conflicted():
                 found = await self.read_back()
                 return answer if isinstance(found, _Unbound) else found
-            case Refused(message):
+            case NotBound(message):
                 return await self.settle(_Lost(message))
         return answer
 
@@ -256,7 +256,7 @@ class _Binding:
         """Give up posting: read the pod once nothing posted can take effect any more."""
         await self.settings.sleep(SETTLE_SECONDS)
         found = await self.read_back()
-        return Refused(lost.message) if isinstance(found, _Unbound) else found
+        return NotBound(lost.message) if isinstance(found, _Unbound) else found
 
     async def post(self) -> BindOutcome | _Lost:
         """Post, and judge the answer."""
@@ -271,9 +271,9 @@ class _Binding:
         # Not by `retry`: the objection has to be read once, since plugins make it anew each time.
         while isinstance(error, Throttled):
             if not await self.tries.wait_after(error):
-                return Refused(str(error))
+                return NotBound(str(error))
             if why := self.objection():
-                return Refused(why)
+                return NotBound(why)
             try:
                 await self.requests.post(f"{self.path}/binding", self.body)
             except ApiError as next_error:
@@ -291,11 +291,11 @@ class _Binding:
                 self.observer.conflicted()
                 return judge_conflict(error, self.node)
             case NotFound():
-                return Vanished()
+                return PodGone()
             case _:
-                return Refused(str(error))
+                return NotBound(str(error))
 
-    async def read_back(self) -> Bound | Taken | Vanished | _Unbound:
+    async def read_back(self) -> Bound | Conflicted | PodGone | _Unbound:
         """Read the pod until an answer comes, however long that takes."""
         # Even a 401 or 403 may heal (rotated credentials, restored roles); guessing would not.
         endless = replace(
@@ -307,9 +307,9 @@ class _Binding:
         try:
             return await retry(self.read, endless, repeats=lambda e: not isinstance(e, NotFound))
         except NotFound:
-            return Vanished()
+            return PodGone()
 
-    async def read(self) -> Bound | Taken | Vanished | _Unbound:
+    async def read(self) -> Bound | Conflicted | PodGone | _Unbound:
         """Read the pod once."""
         answer = await self.requests.get(self.path)
         try:

@@ -15,10 +15,10 @@ import msgspec
 
 from scheduler.kube.pod_status import (
     PATCH_RETRIES,
+    NotPatched,
     Obsolete,
     Patched,
     PatchOutcome,
-    Unwritten,
     patch_status,
     persist,
     spared_patch,
@@ -99,7 +99,7 @@ async def evict(
     match done:
         case Patched():
             return Evicted()
-        case Unwritten(message):
+        case NotPatched(message):
             return NotEvicted(message)
         case Obsolete() if wanted():
             return AlreadyGone()

@@ -167,13 +167,13 @@ class Obsolete:
 
 
 @dataclass(frozen=True, slots=True)
-class Unwritten:
+class NotPatched:
     """The patch could not be written; the next attempt at the pod will write another."""
 
     message: str
 
 
-PatchOutcome = Patched | Obsolete | Unwritten
+PatchOutcome = Patched | Obsolete | NotPatched
 
 
 PATCH_RETRIES: Final = RetrySettings(
@@ -223,11 +223,11 @@ async def persist(
     except Abandoned:
         return unwanted
     except ApiError as error:
-        return judge_failure(error) or Unwritten(str(error))
+        return judge_failure(error) or NotPatched(str(error))
     return Patched()
 
 
-def judge_failure(error: ApiError) -> Obsolete | Unwritten | None:
+def judge_failure(error: ApiError) -> Obsolete | NotPatched | None:
     """Return what *error* means for the patch; None where it may go better next time."""
     match error:
         case NotFound():
@@ -237,4 +237,4 @@ def judge_failure(error: ApiError) -> Obsolete | Unwritten | None:
         case Conflict() | Unreachable():
             return None
         case _:
-            return Unwritten(str(error))
+            return NotPatched(str(error))

@@ -6,7 +6,7 @@ dropped. A word about something else is said as well.
 
 import asyncio
 
-from scheduler.kube.pod_status import PatchOutcome, Unwritten, patch_status
+from scheduler.kube.pod_status import NotPatched, PatchOutcome, patch_status
 from scheduler.kube.requests import Requests
 from scheduler.model.pod import Pod
 from scheduler.reporting.telemetry import Telemetry
@@ -51,7 +51,7 @@ class StatusWriter:
             while words := self._waiting.get(uid):
                 pod, patch = words.pop(0)
                 outcome: PatchOutcome = await patch_status(self._requests, pod, patch)
-                if isinstance(outcome, Unwritten):
+                if isinstance(outcome, NotPatched):
                     self._telemetry.status_not_written(pod, outcome.message)
         finally:
             self._waiting.pop(uid, None)
