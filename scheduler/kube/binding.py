@@ -32,10 +32,10 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class Conflicted:
-    """Somebody else decided: forget the pod's place and wait for the watch.
+    """Another decision about the pod came first (409): forget the assumed pod, wait for the watch.
 
-    The pod is bound to *node*, or where that is None it is being deleted, gated or another pod of
-    that name; *why* is the server's text.
+    The pod is bound to *node*. Where that is None it is being deleted or gated, or another pod has
+    its name; *why* is the server's text.
     """
 
     node: str | None
@@ -44,12 +44,12 @@ class Conflicted:
 
 @dataclass(frozen=True, slots=True)
 class PodGone:
-    """The pod is gone."""
+    """The pod was deleted."""
 
 
 @dataclass(frozen=True, slots=True)
 class NotBound:
-    """The server will not bind this pod, or could not be brought to; the pod is unbound."""
+    """At the stage of binding: the server did not accept it in the end, and the pod is unbound."""
 
     message: str
 
@@ -112,6 +112,7 @@ async def bind(
             before the binding is posted again.
     """
     path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}"
+    assert node, "a binding names a node"
     body = binding_body(pod, node, annotations)
     try:
         await requests.post(f"{path}/binding", body)
@@ -148,7 +149,7 @@ class _BindingObject(Struct, frozen=True):
     kind: Literal["Binding"] = "Binding"
 
 
-class _PlacedSpec(Struct, frozen=True):
+class _BoundSpec(Struct, frozen=True):
     node_name: str = ""
 
 
@@ -156,11 +157,11 @@ class _Identity(Struct, frozen=True):
     uid: str = ""
 
 
-class _PlacedPod(Struct, frozen=True):
+class _BoundPod(Struct, frozen=True):
     """A pod as far as reading back needs it."""
 
     metadata: _Identity = _Identity()
-    spec: _PlacedSpec = _PlacedSpec()
+    spec: _BoundSpec = _BoundSpec()
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,27 +177,28 @@ class _Lost:
 
 
 _encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder(_PlacedPod).decode
-# The server words its own 409 so, and only after the UID has matched (registry/core/pod/storage).
+_decode = msgspec.json.Decoder(_BoundPod).decode
+# The server words this 409, and only after the UID has matched (pkg/registry/core/pod/storage).
+# The text is the only place where it names the node; without it we would have to read the pod.
 _ALREADY_ASSIGNED = re.compile(r'is already assigned to node "([^"]+)"')
 
 
 def judge_conflict(error: Conflict, node: str) -> Bound | Conflicted:
-    """Read a 409: a pod that already is on *node* is where it should be, whoever put it there."""
-    said = _ALREADY_ASSIGNED.search(str(error))
-    holder = said.group(1) if said else None
-    return Bound(node) if holder == node else Conflicted(holder, str(error))
+    """Read a 409: a pod that is on *node* already is bound as intended, whoever bound it."""
+    found = _ALREADY_ASSIGNED.search(str(error))
+    bound_to = found.group(1) if found else None
+    return Bound(node) if bound_to == node else Conflicted(bound_to, str(error))
 
 
 def judge_read_back(body: bytes, uid: str, node: str) -> Bound | Conflicted | PodGone | _Unbound:
-    """Read the pod as the server holds it: is it ours still, and where is it?"""
+    """Compare the pod on the server with ours: is it the same one, and on which node is it?"""
     seen = decode_deep(_decode, body)
     if seen.metadata.uid != uid:
         return PodGone()
-    holder = seen.spec.node_name
-    if not holder:
+    bound_to = seen.spec.node_name
+    if not bound_to:
         return _Unbound()
-    return Bound(node) if holder == node else Conflicted(holder, f"bound to {holder}")
+    return Bound(node) if bound_to == node else Conflicted(bound_to, f"bound to {bound_to}")
 
 
 class _Binding:
