@@ -17,7 +17,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
-import json
 import random
 import sys
 import time
@@ -29,13 +28,13 @@ from hack.admitting_kubelet import AdmittingKubelet
 from hack.api import MERGE_PATCH, AsyncApi, NotFoundError
 from hack.control_plane import CONTROLLER_MANAGER, KUBE_SCHEDULER, ControlPlane
 from hack.nodes import create_nodes, nodes
+from hack.running_scheduler import RunningScheduler
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
     from hack.api import Json
-    from hack.processes import Process
 
 NAMESPACE: Final = "contention"
 OURS: Final = "py-scheduler"
@@ -78,8 +77,8 @@ class Refusal:
 
 
 @dataclass
-class CountColumn:
-    """What a run came to."""
+class Result:
+    """The counts of one run."""
 
     seconds: float
     trust: bool
@@ -271,8 +270,8 @@ async def contend(plane: ControlPlane, seconds: float, refusals: int, seed: int)
     return watcher
 
 
-def start_scheduler(plane: ControlPlane, *, trust: bool) -> Process:
-    """Start py-scheduler as kube-scheduler is started: without a lease and a rate limit."""
+def our_scheduler(plane: ControlPlane, *, trust: bool) -> RunningScheduler:
+    """Return a py-scheduler like the kube-scheduler beside it: without lease and rate limit."""
     profile: Json = {"schedulerName": OURS}
     if not trust:
         profile["plugins"] = {"multiPoint": {"disabled": [{"name": "NodeTrust"}]}}
@@ -281,33 +280,23 @@ def start_scheduler(plane: ControlPlane, *, trust: bool) -> Process:
         "clientConnection": {"qps": -1},
         "profiles": [profile],
     }
-    process = plane.start_py_scheduler(config=config)
-    process.wait_until(
-        lambda: bool(process.told("scheduler.started")), "started", timeout_seconds=180
-    )
-    return process
+    return RunningScheduler(plane, config=config)
 
 
-def lines(process: Process) -> Iterator[Json]:
-    """Yield the log of py-scheduler."""
-    for line in process.log.read_text().splitlines():
-        with contextlib.suppress(ValueError):
-            yield json.loads(line)
-
-
-def run(seconds: float, *, trust: bool, refusals: int = 0, seed: int = 1) -> CountColumn:
+def run(seconds: float, *, trust: bool, refusals: int = 0, seed: int = 1) -> Result:
     """Let both schedulers contend on a control plane of their own, and count."""
     with ControlPlane(components=(CONTROLLER_MANAGER, KUBE_SCHEDULER)) as plane:
         plane.create_namespace(NAMESPACE)
-        process = start_scheduler(plane, trust=trust)
-        began = time.monotonic()
-        watcher = asyncio.run(contend(plane, seconds, refusals, seed))
-        return count(watcher, lines(process), time.monotonic() - began, trust=trust)
+        with our_scheduler(plane, trust=trust) as scheduler:
+            scheduler.wait_for_line("scheduler.started", seconds=180)
+            began = time.monotonic()
+            watcher = asyncio.run(contend(plane, seconds, refusals, seed))
+            return count(watcher, scheduler.lines(), time.monotonic() - began, trust=trust)
 
 
-def count(watcher: Watcher, told: Iterator[Json], seconds: float, *, trust: bool) -> CountColumn:
-    """Sum up what was seen, and what our log tells of evictions."""
-    tally = CountColumn(seconds, trust)
+def count(watcher: Watcher, lines: Iterable[Json], seconds: float, *, trust: bool) -> Result:
+    """Sum up what was seen, and the evictions in our log."""
+    tally = Result(seconds, trust)
     ours: dict[tuple[str, str], list[Refusal]] = defaultdict(list)
     for fate in watcher.fates.values():
         tally.bound += bool(fate.node) and fate.scheduler == OURS
@@ -317,7 +306,7 @@ def count(watcher: Watcher, told: Iterator[Json], seconds: float, *, trust: bool
         elif fate.rejected_at:
             tally.theirs += 1
     tally.ours = dict(ours)
-    for line in told:
+    for line in lines:
         tally.evictions += line.get("event") == "pod.preempted"
         if line.get("event") == "preemption.undone":
             owner = line["pod"].partition("/")[2].rpartition("-")[0]

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 import os
 import shutil
 import signal
@@ -26,7 +25,8 @@ from hack.binaries import KUBERNETES, MissingBinariesError, ensure
 from hack.binaries.cache import default_cache
 from hack.control_plane import CONTROLLER_MANAGER, KWOK, ControlPlane
 from hack.nodes import add_nodes, node
-from hack.processes import Process, ProcessFailedError
+from hack.processes import ProcessFailedError
+from hack.running_scheduler import RunningScheduler
 from hack.waiting import NotInTimeError, until
 
 if TYPE_CHECKING:
@@ -77,17 +77,18 @@ def _demo(screen: Screen, *, keep: bool) -> int:
         with screen.step(f"{_PODS} pods that nobody schedules yet"):
             _submit(plane)
         with screen.step("py-scheduler: first decisions about all of them"):
-            process = plane.start_py_scheduler()
-            process.wait_until(
+            # As shipped: with a lease, and metrics over HTTPS.
+            scheduler = RunningScheduler(plane, "--leader-elect=true", secure=True)
+            stack.enter_context(scheduler).process.wait_until(
                 lambda: _settled(_pods(plane)),
                 "done with every pod",
                 timeout_seconds=_SETTLE_SECONDS,
             )
-        _show(screen, plane, process)
-        _ungate(screen, plane, process)
+        _show(screen, plane, scheduler)
+        _ungate(screen, plane, scheduler)
         screen.say(f"\n{screen.dim(f'{time.monotonic() - began:.1f} s in all.')}")
         if keep:
-            _keep(screen, plane, process)
+            _keep(screen, plane, scheduler)
     screen.say(screen.dim("Everything is cleaned up."))
     return 0
 
@@ -170,7 +171,7 @@ def _submit(plane: ControlPlane) -> None:
     _wait_for(lambda: len(_pods(plane)) == _PODS, f"{_PODS} pods")
 
 
-def _ungate(screen: Screen, plane: ControlPlane, process: Process) -> None:
+def _ungate(screen: Screen, plane: ControlPlane, scheduler: RunningScheduler) -> None:
     """Take the gate off the gated pod, and watch it go."""
     path = f"/api/v1/namespaces/{NAMESPACE}/pods/gated"
     screen.say(f"\nTaking the gate off {screen.bold('gated')} …")
@@ -183,18 +184,18 @@ def _ungate(screen: Screen, plane: ControlPlane, process: Process) -> None:
     )
     _wait_for(lambda: "nodeName" in plane.request("GET", path)["spec"], "node for the gated pod")
     seconds = time.monotonic() - began
-    _wait_for(lambda: "gated" in _bound_lines(process), "log line about the gated pod")
-    row = row_of(plane.request("GET", path), _zones(plane), _bound_lines(process))
+    _wait_for(lambda: "gated" in _bound_lines(scheduler), "log line about the gated pod")
+    row = row_of(plane.request("GET", path), _zones(plane), _bound_lines(scheduler))
     screen.say(f"  {screen.good(row.state)} on {row.node} after {seconds * 1000:.0f} ms: {row.why}")
 
 
-def _keep(screen: Screen, plane: ControlPlane, process: Process) -> None:
+def _keep(screen: Screen, plane: ControlPlane, scheduler: RunningScheduler) -> None:
     kubectl = ensure(["kubectl"])["kubectl"]
     screen.say(
         f"\nIt goes on running. In another terminal:\n\n"
         f"  export KUBECONFIG={plane.admin_kubeconfig}\n"
         f"  {kubectl} get pods -n {NAMESPACE} -o wide\n\n"
-        f"py-scheduler's log: {process.log}\nCtrl-C ends it."
+        f"py-scheduler's log: {scheduler.process.log}\nCtrl-C ends it."
     )
     with contextlib.suppress(KeyboardInterrupt):
         signal.pause()
@@ -254,15 +255,9 @@ def _zones(plane: ControlPlane) -> dict[str, str]:
     return {each["metadata"]["name"]: each["metadata"]["labels"].get(ZONE, "") for each in nodes}
 
 
-def _bound_lines(process: Process) -> dict[str, Json]:
+def _bound_lines(scheduler: RunningScheduler) -> dict[str, Json]:
     """Return py-scheduler's log lines about bound pods, by the pod's name."""
-    lines = []
-    for line in process.log.read_text().splitlines():
-        with contextlib.suppress(ValueError):
-            lines.append(json.loads(line))
-    return {
-        line["pod"].partition("/")[2]: line for line in lines if line.get("event") == "pod.bound"
-    }
+    return {line["pod"].partition("/")[2]: line for line in scheduler.lines("pod.bound")}
 
 
 def _wait_for(ready: Callable[[], bool], what: str) -> None:
@@ -330,11 +325,11 @@ def _ascii(text: str) -> str:
     return text
 
 
-def _show(screen: Screen, plane: ControlPlane, process: Process) -> None:
+def _show(screen: Screen, plane: ControlPlane, scheduler: RunningScheduler) -> None:
     zones, pods = _zones(plane), _pods(plane)
     placed = {pod["metadata"]["name"] for pod in pods if pod["spec"].get("nodeName")}
-    _wait_for(lambda: placed <= _bound_lines(process).keys(), "log line about every bound pod")
-    rows = [row_of(pod, zones, _bound_lines(process)) for pod in pods]
+    _wait_for(lambda: placed <= _bound_lines(scheduler).keys(), "log line about every bound pod")
+    rows = [row_of(pod, zones, _bound_lines(scheduler)) for pod in pods]
     screen.say()
     for line in table(rows, screen):
         screen.say(line)

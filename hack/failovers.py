@@ -27,6 +27,7 @@ from hack.audit import BINDINGS, AuditLog
 from hack.control_plane import ControlPlane
 from hack.nodes import add_nodes, nodes
 from hack.ports import PortClaims
+from hack.running_scheduler import RunningScheduler
 from hack.waiting import until
 
 if TYPE_CHECKING:
@@ -87,31 +88,31 @@ class Takeover:
 
 
 class Replica:
-    """One py-scheduler under a user name of its own, so that the audit log tells them apart."""
+    """One py-scheduler with a user name of its own, by which the audit log identifies it."""
 
-    def __init__(self, user: str, process: Process) -> None:
+    def __init__(self, user: str, scheduler: RunningScheduler) -> None:
         self.user = user
-        self.process = process
+        self.scheduler = scheduler
 
     def lines(self, event: str) -> list[dict[str, Any]]:
-        """Return its log lines of that name."""
-        return self.process.told(event)
+        """Return its log lines with that name."""
+        return self.scheduler.lines(event)
 
     def leads(self) -> bool:
-        """Tell whether it has ever led."""
+        """Return whether it has ever led."""
         return bool(self.lines("lease.acquired"))
 
     def awaits(self) -> bool:
-        """Tell whether it has read the lease, and that another holds it."""
+        """Return whether it has read the lease while another held it."""
         return bool(self.lines("lease.awaited"))
 
     def has_bound(self) -> bool:
-        """Tell whether it has bound more than a few pods."""
+        """Return whether it has bound more than a few pods."""
         return len(self.lines("pod.bound")) > 5
 
     def stop(self) -> int:
-        """Ask it to end; return its exit code."""
-        return self.process.stop(grace_seconds=30)
+        """Stop it; return its exit code."""
+        return self.scheduler.stop()
 
 
 class Arena:
@@ -177,15 +178,22 @@ class Arena:
     def start(self) -> Replica:
         """Start a replica; it may or may not come to lead."""
         user = f"replica-{next(self._numbers)}"
-        process = self.plane.start_py_scheduler(
+        scheduler = RunningScheduler(
+            self.plane,
             name=user,
             config={"leaderElection": self.times.document()},
             kubeconfig=self.plane.kubeconfig_for(user, ["system:masters"]),
-            port=self._reserved.pop(0) if self._reserved else self._ports.claim(),
+            port=self._reserved.pop(0) if self._reserved else 0,
+            secure=True,
         )
-        replica = Replica(user, process)
-        process.wait_until(lambda: len(replica.lines("watch.synced")) >= 2, "reading the cluster")
-        return replica
+        # Killed replicas too: their ports are claimed until then.
+        self._exits.callback(scheduler.stop)
+        scheduler.start()
+        # Pods and nodes: a standby that has both takes over without a list.
+        scheduler.process.wait_until(
+            lambda: len(scheduler.lines("watch.synced")) >= 2, "reading the cluster"
+        )
+        return Replica(user, scheduler)
 
     def holder(self) -> str:
         """Return who holds the lease; empty for nobody."""
@@ -252,7 +260,7 @@ def kills(arena: Arena, count: int, rng: random.Random) -> Iterator[Takeover]:
         # Not for anything to happen: the moment of the kill is drawn, between two renewals.
         time.sleep(arena.times.retry * (1 + rng.random()))
         killed_at = time.time()
-        leader.process.kill()
+        leader.scheduler.kill()
         renewed_at = arena.renewed_at()
         _until(standby.leads, "the standby leads")
         _until(standby.has_bound, "it binds")
@@ -276,11 +284,11 @@ def pause(arena: Arena) -> float:
     standby = arena.start()
     _until(leader.has_bound, "the load has begun")
     stopped_at = time.time()
-    leader.process.signal(signal.SIGSTOP)
+    leader.scheduler.process.signal(signal.SIGSTOP)
     _until(standby.has_bound, "the standby binds")
     went_on_at = time.time()
-    leader.process.signal(signal.SIGCONT)
-    code = leader.process.wait(30)
+    leader.scheduler.process.signal(signal.SIGCONT)
+    code = leader.scheduler.process.wait(30)
     assert code == 1, f"the paused leader ended with {code}"
     late = [
         each for each in arena.bindings() if each.user == leader.user and each.began_at > went_on_at
@@ -300,7 +308,7 @@ def relays(arena: Arena) -> Iterator[tuple[str, float]]:
     _until(ours.leads, "it is us")
     theirs = _start_kube_scheduler(arena, 2)
     before = arena.holder()
-    yield "we are killed, kube-scheduler takes over", _handover(arena, ours.process.kill, before)
+    yield "we are killed, kube-scheduler takes over", _handover(arena, ours.scheduler.kill, before)
     ours = arena.start()
     before = arena.holder()
     yield "kube-scheduler stops, we take over", _handover(arena, theirs.stop, before)

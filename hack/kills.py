@@ -24,12 +24,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
 from hack.admitting_kubelet import AdmittingKubelet
-from hack.api import AsyncApi, request_text
+from hack.api import AsyncApi
 from hack.audit import BINDINGS, AuditLog
 from hack.control_plane import ControlPlane
-from hack.kubeconfig import Access
 from hack.nodes import node
-from hack.ports import LOOPBACK, PortClaims
+from hack.running_scheduler import RunningScheduler
 from hack.waiting import NotInTimeError, until_async
 
 if TYPE_CHECKING:
@@ -37,7 +36,6 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from hack.api import Json
-    from hack.processes import Process
 
 NODES: Final = ("a", "b", "c")
 _CLASSES: Final = {"low": 1, "middle": 50, "high": 100}
@@ -53,7 +51,7 @@ _PODS: Final = "/api/v1/namespaces/default/pods"
 
 
 @dataclass
-class CountColumn:
+class Result:
     """What came of it.
 
     Args:
@@ -127,34 +125,6 @@ class Pods:
             self.changes += 1
 
 
-class Scheduler:
-    """py-scheduler as a process that is killed and replaced."""
-
-    def __init__(self, plane: ControlPlane, port: int) -> None:
-        self._plane = plane
-        self._access = Access(f"http://{LOOPBACK}:{port}", None, {})
-        self._port = port
-        self._process: Process
-
-    def start(self) -> None:
-        self._process = self._plane.start_py_scheduler(
-            "--no-leader-elect", "--insecure-metrics", port=self._port
-        )
-
-    def kill(self) -> None:
-        self._process.kill()
-
-    async def ready(self) -> None:
-        await _until(self._is_ready, "the scheduler has seen the cluster")
-
-    def _is_ready(self) -> bool:
-        if not self._process.running:
-            raise RuntimeError(f"the scheduler ended by itself:\n{self._process.tail()}")
-        with contextlib.suppress(OSError):
-            return request_text(self._access, "GET", "/readyz")[0] == 200
-        return False
-
-
 class Kills:
     """Rounds of one kill each, on a control plane of their own; an asynchronous context manager.
 
@@ -163,7 +133,7 @@ class Kills:
     """
 
     def __init__(self, seed: int = 0) -> None:
-        self.count_column = CountColumn()
+        self.result = Result()
         self._rng = random.Random(seed)
         self._open = contextlib.AsyncExitStack()
 
@@ -172,8 +142,6 @@ class Kills:
         directory = Path(enter(tempfile.TemporaryDirectory(prefix="py-scheduler-kills-")))
         self._audit = AuditLog(directory, BINDINGS)
         plane = enter(ControlPlane(components=(), apiserver_flags=self._audit.flags))
-        ports = PortClaims()
-        self._open.callback(ports.release)
         self._api = AsyncApi(plane.admin_kubeconfig)
         await self._open.enter_async_context(self._api)
         await self._open.enter_async_context(AdmittingKubelet(plane.admin_kubeconfig))
@@ -186,9 +154,8 @@ class Kills:
         self._pods = Pods(self._api)
         watching = asyncio.create_task(self._pods.watch())
         self._open.callback(watching.cancel)
-        self._scheduler = Scheduler(plane, ports.claim())
-        self._scheduler.start()
-        await self._scheduler.ready()
+        self._scheduler = enter(RunningScheduler(plane))
+        await self._await_scheduler()
         return self
 
     async def __aexit__(
@@ -203,7 +170,7 @@ class Kills:
 
     async def kill_once(self) -> None:
         """Play one round."""
-        round_, pods = f"r{self.count_column.kills}", self._pods
+        round_, pods = f"r{self.result.kills}", self._pods
         victims, staying = await self._fill(round_)
         await _until(
             lambda: all(pods[name].phase == "Running" for name in (*victims, *staying)),
@@ -219,8 +186,8 @@ class Kills:
             await _until(lambda: pods.changes - before >= drawn, "that many changes", seconds=5.0)
         await asyncio.sleep(pause)
         self._scheduler.kill()
-        self.count_column.kills += 1
-        self.count_column.stages[self._stage(victims, newcomers)] += 1
+        self.result.kills += 1
+        self.result.stages[self._stage(victims, newcomers)] += 1
         self._scheduler.start()
         try:
             await _until(
@@ -228,12 +195,16 @@ class Kills:
                 f"{round_}: the newcomers run",
             )
         except NotInTimeError as problem:
-            self.count_column.problems.append(str(problem))
-        await self._scheduler.ready()
+            self.result.problems.append(str(problem))
+        await self._await_scheduler()
         # Whoever were to go without need, or be bound twice, would be in this time.
         await asyncio.sleep(_SETTLE_SECONDS)
         self._judge(round_, victims)
         await self._clear(round_)
+
+    async def _await_scheduler(self) -> None:
+        # In a thread: the kubelet and the watch of this process go on meanwhile.
+        await asyncio.to_thread(self._scheduler.wait_until_ready)
 
     # A round.
 
@@ -284,10 +255,10 @@ class Kills:
         return "before a nomination"
 
     def _judge(self, round_: str, victims: list[str]) -> None:
-        problems = self.count_column.problems
+        problems = self.result.problems
         for name, pod in self._pods.matching(f"{round_}-").items():
-            self.count_column.victims += pod.going
-            self.count_column.bound += "-new-" in name and bool(pod.nodes)
+            self.result.victims += pod.going
+            self.result.bound += "-new-" in name and bool(pod.nodes)
             if len(pod.nodes) > 1:
                 problems.append(f"{name} was on {' and '.join(pod.nodes)}")
             if pod.phase == "Failed":
@@ -311,10 +282,10 @@ class Kills:
             if entry["responseStatus"]["code"] == 201:
                 accepted[entry["objectRef"]["name"]] += 1
         twice = [name for name, count in accepted.items() if count > 1]
-        self.count_column.problems += [f"{name} was bound {accepted[name]} times" for name in twice]
-        if len(accepted) != self.count_column.bound:
-            told = f"{len(accepted)} pods bound by the audit log, {self.count_column.bound} seen"
-            self.count_column.problems.append(told)
+        self.result.problems += [f"{name} was bound {accepted[name]} times" for name in twice]
+        if len(accepted) != self.result.bound:
+            told = f"{len(accepted)} pods bound by the audit log, {self.result.bound} seen"
+            self.result.problems.append(told)
 
 
 async def _until(
@@ -323,16 +294,14 @@ async def _until(
     await until_async(holds, what, seconds=seconds)
 
 
-async def kill(
-    times: int, seed: int = 0, tell: Callable[[CountColumn], None] | None = None
-) -> CountColumn:
+async def kill(times: int, seed: int = 0, tell: Callable[[Result], None] | None = None) -> Result:
     """Play as many rounds, and return what came of it."""
     async with Kills(seed) as kills:
         for _ in range(times):
             await kills.kill_once()
             if tell is not None:
-                tell(kills.count_column)
-    return kills.count_column
+                tell(kills.result)
+    return kills.result
 
 
 def main() -> int:
@@ -341,16 +310,16 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
-    count_column = asyncio.run(kill(options.kills, options.seed, _tell))
-    for problem in count_column.problems:
+    result = asyncio.run(kill(options.kills, options.seed, _tell))
+    for problem in result.problems:
         print(problem)
-    print(count_column)
-    return 1 if count_column.problems else 0
+    print(result)
+    return 1 if result.problems else 0
 
 
-def _tell(count_column: CountColumn) -> None:
-    if not count_column.kills % 10:
-        print(f"... {count_column}", flush=True)
+def _tell(result: Result) -> None:
+    if not result.kills % 10:
+        print(f"... {result}", flush=True)
 
 
 if __name__ == "__main__":

@@ -223,7 +223,7 @@ def live(seconds: float) -> list[Panel]:
                 # Spread over several scrapes, so that the panel of pending pods shows a slope.
                 time.sleep(2)
             _sleep_until(began + seconds * 2 / 3)
-            leader.process.kill()
+            leader.scheduler.kill()
             arena.start()
             _sleep_until(began + seconds)
             assert standby.leads()

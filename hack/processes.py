@@ -60,7 +60,7 @@ class Process:
         return self._child.wait(timeout_seconds)
 
     def stop(self, *, grace_seconds: float = 10.0) -> int:
-        """Ask it to end (SIGTERM), insist when it does not (SIGKILL); return the return code."""
+        """Send SIGTERM, and SIGKILL after *grace_seconds*; return the return code."""
         if grace_seconds > 0:
             self._child.terminate()
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -69,7 +69,7 @@ class Process:
         return self._child.wait()
 
     def kill(self) -> None:
-        """Kill it on the spot, as a crash would, and wait for the end."""
+        """Send SIGKILL, as after a crash, and wait for the end."""
         self.stop(grace_seconds=0)
 
     def tail(self, lines: int = _LOG_LINES_SHOWN) -> str:
@@ -78,14 +78,14 @@ class Process:
             return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
         return ""
 
-    def told(self, event: str) -> list[dict[str, Any]]:
-        """The lines of its log, each a JSON object, that are named *event*.
+    def lines(self, event: str = "") -> list[dict[str, Any]]:
+        """The JSON lines of its log with the name *event*; all of them by default.
 
-        One that is being written just now is not among them.
+        A line that is not complete yet is left out.
         """
         whole = self.log.read_text(errors="replace").rpartition("\n")[0]
         lines = [json.loads(line) for line in whole.splitlines() if line.startswith("{")]
-        return [line for line in lines if line.get("event") == event]
+        return [line for line in lines if event in {"", line.get("event")}]
 
     def wait_until(
         self, ready: Callable[[], bool], what: str, *, timeout_seconds: float = 60.0
@@ -124,7 +124,7 @@ class ProcessGroup:
 
     @property
     def processes(self) -> tuple[Process, ...]:
-        """All children that were started, in that order, those that have ended among them."""
+        """All children in the order of their start, including those that have ended."""
         return tuple(self._running)
 
     def spawn(
@@ -135,7 +135,7 @@ class ProcessGroup:
         environ: Mapping[str, str] | None = None,
         cwd: Path | None = None,
     ) -> Process:
-        """Start a child; what it writes goes to ``<name>.log``, after what is there already."""
+        """Start a child; its output is appended to ``<name>.log``."""
         log = self._logs / f"{name}.log"
         with log.open("ab") as output:
             child = self._start(command, output, environ, cwd)

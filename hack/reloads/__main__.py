@@ -9,21 +9,17 @@ import re
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import yaml
 
-from hack.api import request_text
 from hack.control_plane import ControlPlane
-from hack.kubeconfig import Access
 from hack.manifests import objects, template
-from hack.ports import LOOPBACK, PortClaims
 from hack.reloads.trial import Trial, quantile
+from hack.running_scheduler import RunningScheduler
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from hack.processes import Process
+    from collections.abc import Sequence
 
 NAME: Final = "reloads"
 ROOT: Final = Path(__file__).parents[2]
@@ -50,7 +46,12 @@ def main() -> int:
         plane = stack.enter_context(ControlPlane(keep_logs_in=options.keep_logs_in))
         plane.create_namespace(NAME)
         kubeconfig = install(plane, NAME)
-        replicas = [stack.enter_context(replica(plane, NAME, kubeconfig)) for _ in range(_REPLICAS)]
+        replicas = [
+            stack.enter_context(replica(plane, NAME, number, kubeconfig))
+            for number in range(_REPLICAS)
+        ]
+        for each in replicas:
+            each.wait_for_line("scheduler.started")
         trial = Trial(plane.admin_kubeconfig, NAME, options.changes, options.seed, options.rate)
         began = time.monotonic()
         asyncio.run(trial.run())
@@ -77,81 +78,51 @@ def _rendered(name: str) -> str:
     return yaml.safe_dump_all([each for each in found if each["kind"] in _WANTED])
 
 
-class Replica:
-    """One scheduler process and its port."""
-
-    def __init__(self, process: Process, port: int) -> None:
-        self.process = process
-        self.port = port
-
-    def metrics(self) -> str:
-        """Return what it serves."""
-        return request_text(Access(f"http://{LOOPBACK}:{self.port}", None, {}), "GET", "/metrics")[
-            1
-        ]
-
-    def lines(self, event: str) -> list[dict[str, Any]]:
-        """Return its log lines named *event*."""
-        return self.process.told(event)
-
-
-@contextlib.contextmanager
-def replica(plane: ControlPlane, name: str, kubeconfig: Path) -> Iterator[Replica]:
-    """Run a scheduler that follows the object *name*, with a lease."""
-    ports = PortClaims()
-    port = ports.claim()
+def replica(plane: ControlPlane, name: str, number: int, kubeconfig: Path) -> RunningScheduler:
+    """Return a scheduler that follows the object *name*, with a lease."""
     config = {
         "leaderElection": {"resourceName": name, "resourceNamespace": name},
         "clientConnection": {"qps": 500, "burst": 500},
     }
-    process = plane.start_py_scheduler(
-        "--insecure-metrics",
+    return RunningScheduler(
+        plane,
         f"--config-resource={name}",
-        name=f"{name}-{port}",
+        name=f"{name}-{number}",
         config=config,
         kubeconfig=kubeconfig,
-        port=port,
     )
-    try:
-        process.wait_until(
-            lambda: bool(process.told("scheduler.started")), "started", timeout_seconds=60
-        )
-        yield Replica(process, port)
-    finally:
-        process.stop(grace_seconds=30)
-        ports.release()
 
 
-def check_replicas(replicas: Sequence[Replica]) -> list[str]:
+def check_replicas(replicas: Sequence[RunningScheduler]) -> list[str]:
     """Say what is wrong with processes that must have lived through it, alike."""
     wrong = []
     fingerprints = set()
     for each in replicas:
         if not each.process.running:
-            wrong.append(f"{each.process.name} ended: {each.process.tail(5)}")
+            wrong.append(f"{each.name} ended: {each.process.tail(5)}")
             continue
-        if "Traceback" in each.process.log.read_text(errors="replace"):
-            wrong.append(f"{each.process.name} lost its composure: {each.process.log}")
+        if "Traceback" in each.log:
+            wrong.append(f"{each.name} lost its composure: {each.process.log}")
         if each.lines("configuration_watch.failed"):
-            wrong.append(f"{each.process.name}: kopf failed")
+            wrong.append(f"{each.name}: kopf failed")
         fingerprints |= set(
-            re.findall(r'configuration_info{fingerprint="(\w+)"} 1', each.metrics())
+            re.findall(r'configuration_info{fingerprint="(\w+)"} 1', each.get("/metrics")[1])
         )
     if len(fingerprints) > 1:
         wrong.append(f"replicas differ in the end: {fingerprints}")
     return wrong
 
 
-def stall(replica: Replica) -> float:
+def stall(replica: RunningScheduler) -> float:
     """Return the bound below which all stalls of the event loop were."""
     buckets = re.findall(
-        r'py_scheduler_loop_stall_seconds_bucket{le="([^"]+)"} (\S+)', replica.metrics()
+        r'py_scheduler_loop_stall_seconds_bucket{le="([^"]+)"} (\S+)', replica.get("/metrics")[1]
     )
     count = max((float(value) for _, value in buckets), default=0.0)
     return min((float(le) for le, value in buckets if float(value) == count), default=0.0)
 
 
-def tell(trial: Trial, replicas: Sequence[Replica], seconds: float) -> int:
+def tell(trial: Trial, replicas: Sequence[RunningScheduler], seconds: float) -> int:
     """Print the figures; return the exit code."""
     total = sum(trial.became.values())
     bound = sum(trial.pods.values())
@@ -169,7 +140,7 @@ def tell(trial: Trial, replicas: Sequence[Replica], seconds: float) -> int:
     for each in replicas:
         if each.process.running:
             applied = len(each.lines("configuration.applied"))
-            print(f"{each.process.name}: {applied} applied, no stall above {stall(each):g} s")
+            print(f"{each.name}: {applied} applied, no stall above {stall(each):g} s")
     for line in trial.wrong[:20]:
         print(f"WRONG: {line}")
     print(f"reloads: {total} changes, {len(trial.wrong)} violations")

@@ -1,4 +1,4 @@
-"""What the cluster looks like, as far as we know: what was told, and what we assume.
+"""What the cluster looks like, as far as we know: what the API server reports, and what we assume.
 
 Facts about nodes and pods are written into the columns, and our own placements with them before the
 API server confirms them. An assumption ends by confirmation, forgetting or removal, never by time.

@@ -1,43 +1,61 @@
-"""The cluster cache: pods and nodes as told, and as assumed.
+"""The cluster cache: nodes and pods as the API server reports them, and pods as we assume them.
 
-A pod is in one of two states while it is here: *assumed*, placed by us and not yet confirmed; or
-*added*, as the API server has it.
+A pod is *assumed* once we have placed it, until the API server confirms or we forget it; it is
+*added* as the API server reports it. docs/architecture.md shows the table of these states.
 
-==========  ==============  =======================================================================
-state       fact            becomes
-==========  ==============  =======================================================================
-(absent)    assume          assumed
-(absent)    pod told        added
-assumed     pod told        added, on the node that was told
-assumed     forget          (absent)
-assumed     removal told    (absent)
-added       pod told        added, on the node that was told
-added       removal told    (absent)
-==========  ==============  =======================================================================
-
-Pods may be told before their node is, and outlive it: they stay under the node's name, outside the
-table, until the node comes back or they go. A node of the same name with another UID is a new node.
+A pod may be reported before its node is, and outlive it. Such an orphaned pod is kept under the
+node's name, outside the columns, until the node comes back or the pod goes. A node of the same name
+with another UID is a new node.
 
 Source: ``pkg/scheduler/backend/cache/cache.go``.
 """
 
 from collections.abc import Iterator
+from enum import StrEnum
+from typing import Final
 
 from scheduler.model.fact import KubeObject, ResourceName
 from scheduler.model.node import Node
 from scheduler.model.pod import Pod
+from scheduler.model.state_machine import Row, Transitions
 from scheduler.snapshot.columns import ClusterColumns
 from scheduler.snapshot.node_table import NodeTable
 
 
+class PodState(StrEnum):
+    """What the cache knows of a pod."""
+
+    ASSUMED = "assumed"
+    ADDED = "added"
+
+
+class Cause(StrEnum):
+    """What changes that; upstream's methods have the same names."""
+
+    ASSUME = "assume"
+    FORGET = "forget"
+    ADD = "add"
+    REMOVE = "remove"
+
+
+TRANSITIONS: Final = Transitions(
+    Row(None, Cause.ASSUME, PodState.ASSUMED, note="we are about to bind it"),
+    Row(None, Cause.ADD, PodState.ADDED),
+    Row(PodState.ASSUMED, Cause.ADD, PodState.ADDED, note="confirmed, whatever its node is"),
+    Row(PodState.ADDED, Cause.ADD, PodState.ADDED, note="a newer version"),
+    Row(PodState.ASSUMED, Cause.FORGET, None, note="its binding has failed"),
+    Row((PodState.ASSUMED, PodState.ADDED), Cause.REMOVE, None),
+)
+
+
 class ClusterCache:
-    """Cluster state and assumptions; the loop writes, everyone else reads a view."""
+    """Cluster state and assumptions; the loop writes, all others read a view."""
 
     def __init__(self) -> None:
         self._columns = ClusterColumns()
         self._pods: dict[str, Pod] = {}
         self._assumed: set[str] = set()
-        self._homeless: dict[str, dict[str, Pod]] = {}
+        self._orphaned: dict[str, dict[str, Pod]] = {}
         self._malformed: dict[str, dict[str, Pod]] = {}
 
     def view(self) -> NodeTable:
@@ -47,70 +65,68 @@ class ClusterCache:
     # Nodes.
 
     def add_node(self, node: Node) -> None:
-        """Take over a node, new or known."""
+        """Add a node, or update one that is known."""
         if node.name in self._columns.rows:
             self.update_node(node)
             return
         row = self._columns.add_node(node)
-        for pod in self._homeless.pop(node.name, {}).values():
+        for pod in self._orphaned.pop(node.name, {}).values():
             self._columns.add_pod(row, pod)
-        self._close(node.name)
+        self._close_if_malformed(node.name)
 
     def update_node(self, node: Node) -> None:
-        """Take over a new version of a node; one that was never told is added."""
+        """Update a node, or add one that is unknown."""
         row = self._columns.rows.get(node.name)
         if row is None:
             self.add_node(node)
         elif self._columns.nodes[row].metadata.uid != node.metadata.uid:
+            # Its deletion was not seen. What was known of the old machine must not leak into the
+            # new one's row.
             self.remove_node(node.name)
             self.add_node(node)
         else:
             self._columns.update_node(node)
-            self._close(node.name)
+            self._close_if_malformed(node.name)
 
     def remove_node(self, name: str) -> None:
-        """Forget a node; pods that are still on it are kept under its name."""
+        """Remove a node; pods that are still on it are orphaned."""
         row = self._columns.rows.get(name)
         if row is None:
             return
-        stranded = dict(self._columns.pods[row])
-        for uid in stranded:
+        assert name not in self._orphaned, f"{name} is known, and has orphaned pods"
+        orphaned = dict(self._columns.pods[row])
+        for uid in orphaned:
             self._columns.remove_pod(row, uid)
-        if stranded:
-            self._homeless[name] = stranded
+        if orphaned:
+            self._orphaned[name] = orphaned
         self._columns.remove_node(name)
 
     # Pods.
 
     def assume(self, pod: Pod, node: str) -> Pod:
         """Count *pod* on *node* before the API server knows, and return it as placed."""
-        assert pod.uid not in self._pods, f"{pod.key} is in the cache, so it can't be assumed"
+        assert not pod.node_name, f"{pod.key} is bound already"
         placed = pod.on(node)
-        self._place(placed)
-        self._assumed.add(pod.uid)
+        self._move(pod.uid, Cause.ASSUME, PodState.ASSUMED, placed)
         return placed
 
     def forget(self, uid: str) -> Pod | None:
-        """Take an assumption back; None where the pod is not assumed any more."""
+        """Take an assumption back, and return the pod; None where it is not assumed any more."""
         if uid not in self._assumed:
+            # A fact was quicker: the binding took place although its answer said it failed.
             return None
-        self._assumed.discard(uid)
-        return self._displace(uid)
+        return self._move(uid, Cause.FORGET, None)
 
     def add_pod(self, pod: Pod) -> None:
-        """Take over a placed pod as the API server tells it; this confirms an assumption."""
+        """Add or update a bound pod as the API server reports it; this confirms an assumption."""
         assert pod.node_name, f"{pod.key} has no node"
-        if pod.uid in self._pods:
-            self._displace(pod.uid)
-            self._assumed.discard(pod.uid)
-        self._place(pod)
+        self._move(pod.uid, Cause.ADD, PodState.ADDED, pod)
 
     def remove_pod(self, uid: str) -> Pod | None:
-        """Forget a pod that is gone, and return it as it was known."""
+        """Remove a pod that is gone, and return it as it was known."""
         if uid not in self._pods:
             return None
-        self._assumed.discard(uid)
-        return self._displace(uid)
+        return self._move(uid, Cause.REMOVE, None)
 
     def pod(self, uid: str) -> Pod | None:
         """Return a placed pod."""
@@ -122,41 +138,43 @@ class ClusterCache:
 
     def assumes(self, placed: Pod) -> bool:
         """Tell whether *placed*, which `assume` returned, still stands."""
+        # By identity: forgotten and assumed again, the pod belongs to another attempt.
         return placed.uid in self._assumed and self._pods[placed.uid] is placed
 
     def assumed(self) -> Iterator[Pod]:
         """Yield every pod that is placed by us and not yet confirmed."""
         return (self._pods[uid] for uid in self._assumed)
 
-    def told_pods(self) -> Iterator[Pod]:
-        """Yield every placed pod that the API server told."""
+    def added(self) -> Iterator[Pod]:
+        """Yield every pod that the API server reports as bound."""
         return (pod for uid, pod in self._pods.items() if uid not in self._assumed)
 
     def node(self, name: str) -> Node | None:
-        """Return a node, as it was told."""
+        """Return a node as the API server reports it."""
         row = self._columns.rows.get(name)
         return None if row is None else self._columns.nodes[row]
 
     def nodes(self) -> Iterator[Node]:
-        """Yield every node, as it was told."""
+        """Yield every node as the API server reports it."""
         return iter(self._columns.nodes)
 
     # The small objects.
 
     def put(self, resource: ResourceName, item: KubeObject) -> None:
-        """Remember the newest version of a small object."""
+        """Add or update a small object."""
+        # Views of an earlier generation refuse to answer.
         self._columns.generation += 1
         self._columns.objects.put(resource, item)
 
     def drop(self, resource: ResourceName, item: KubeObject) -> None:
-        """Forget a small object."""
+        """Remove a small object."""
         self._columns.generation += 1
         self._columns.objects.drop(resource, item)
 
     def assume_object(self, resource: ResourceName, item: KubeObject) -> bool:
-        """Let *item*, which we are about to write, stand for what was told.
+        """Let *item*, which we are about to write, replace the version that was reported.
 
-        False where another version was told than the one that *item* was derived from.
+        False where that is another version than the one that *item* was derived from.
         """
         self._columns.generation += 1
         return self._columns.objects.assume(resource, item)
@@ -169,55 +187,86 @@ class ClusterCache:
     # Figures and proofs.
 
     def sizes(self) -> dict[str, int]:
-        """Count nodes, pods and assumed pods, for the metrics."""
+        """Count nodes, pods and assumed pods, for the metrics.
+
+        As upstream does, a node that is known only because pods are on it counts.
+        """
         return {
-            "nodes": len(self._columns) + len(self._homeless),
+            "nodes": len(self._columns) + len(self._orphaned),
             "pods": len(self._pods),
             "assumed_pods": len(self._assumed),
         }
 
     def check_invariants(self) -> None:
         """Assert that every pod is counted once, where it is."""
-        counted = {uid for pods in self._columns.pods for uid in pods}
-        stranded = {uid for pods in self._homeless.values() for uid in pods}
-        assert not counted & stranded, "a pod is both in the table and outside"
-        assert counted | stranded == self._pods.keys(), "a pod is known but not counted"
+        counted = [uid for pods in self._columns.pods for uid in pods]
+        orphaned = [uid for pods in self._orphaned.values() for uid in pods]
+        assert len(counted) + len(orphaned) == len(self._pods), "a pod is counted twice, or not"
+        assert {*counted, *orphaned} == self._pods.keys(), "a pod is known but not counted"
         assert self._assumed <= self._pods.keys(), "a pod is assumed but not placed"
+        assert not self._orphaned.keys() & self._columns.rows.keys(), "orphaned beside their node"
         for name, row in self._columns.rows.items():
             on_node = self._columns.pods[row].values()
             assert all(pod.node_name == name for pod in on_node), f"a stray pod is on {name}"
+        malformed = {uid for pods in self._malformed.values() for uid in pods}
+        found = {uid for uid, pod in self._pods.items() if pod.malformed}
+        assert malformed == found, f"{malformed ^ found} close a node, or fail to"
 
-    def _place(self, pod: Pod) -> None:
+    def _move(
+        self, uid: str, cause: Cause, new: PodState | None, pod: Pod | None = None
+    ) -> Pod | None:
+        """Carry out one row of the transition table: count *pod* instead of what was known of it.
+
+        Returns:
+            The pod as it was known.
+        """
+        known = self._pods.get(uid)
+        old = None
+        if known is not None:
+            old = PodState.ASSUMED if uid in self._assumed else PodState.ADDED
+        TRANSITIONS.move(old, cause, new, uid)
+        if known is not None:
+            self._take_off(known)
+        if pod is not None:
+            self._put_on(pod)
+        assert (uid in self._pods) == (new is not None), f"{uid} is not counted as {new}"
+        if new is PodState.ASSUMED:
+            self._assumed.add(uid)
+        elif old is PodState.ASSUMED:
+            self._assumed.remove(uid)
+        assert len(self._assumed) <= len(self._pods), "more pods are assumed than counted"
+        return known
+
+    def _put_on(self, pod: Pod) -> None:
+        """Count *pod* on its node."""
+        assert pod.uid not in self._pods, f"{pod.key} would be counted twice"
         self._pods[pod.uid] = pod
         row = self._columns.rows.get(pod.node_name)
         if row is None:
-            self._homeless.setdefault(pod.node_name, {})[pod.uid] = pod
+            self._orphaned.setdefault(pod.node_name, {})[pod.uid] = pod
         else:
             self._columns.add_pod(row, pod)
         if pod.malformed:
             self._malformed.setdefault(pod.node_name, {})[pod.uid] = pod
-            self._close(pod.node_name)
+            self._close_if_malformed(pod.node_name)
 
-    def _displace(self, uid: str) -> Pod:
-        pod = self._pods.pop(uid)
+    def _take_off(self, pod: Pod) -> None:
+        """Count *pod* on its node no longer."""
+        del self._pods[pod.uid]
         row = self._columns.rows.get(pod.node_name)
         if row is None:
-            stranded = self._homeless[pod.node_name]
-            del stranded[uid]
-            if not stranded:
-                del self._homeless[pod.node_name]
+            _remove(self._orphaned, pod)
         else:
-            self._columns.remove_pod(row, uid)
+            self._columns.remove_pod(row, pod.uid)
         if pod.malformed:
-            unreadable = self._malformed[pod.node_name]
-            del unreadable[uid]
-            if not unreadable:
-                del self._malformed[pod.node_name]
-            self._close(pod.node_name)
-        return pod
+            _remove(self._malformed, pod)
+            self._close_if_malformed(pod.node_name)
 
-    def _close(self, name: str) -> None:
-        """Close a node on which something cannot be read: what is free there is unknown."""
+    def _close_if_malformed(self, name: str) -> None:
+        """Close a node if it or a pod on it is malformed, and open it once none is.
+
+        What is free there is unknown then, so nothing may be added.
+        """
         row = self._columns.rows.get(name)
         if row is None:
             return
@@ -232,3 +281,11 @@ class ClusterCache:
             reason = ""
         if self._columns.closed.get(row, "") != reason:
             self._columns.set_closed(row, reason)
+
+
+def _remove(pods: dict[str, dict[str, Pod]], pod: Pod) -> None:
+    """Remove *pod* from *pods* by node, without a node that has none."""
+    there = pods[pod.node_name]
+    del there[pod.uid]
+    if not there:
+        del pods[pod.node_name]

@@ -1,29 +1,23 @@
-"""Who keeps away from which node, and for how long.
+"""Which owners' pods keep away from which nodes, and for how long.
 
-=========  ===========================  ==========================================================
-state      fact                         becomes
-=========  ===========================  ==========================================================
-trusted    the node breaks a promise    banned, for a minute
-banned     it breaks another            banned; what was on its way belongs to the same conflict
-banned     the time is over             on trial: one pod of the owner at a time
-on trial   it breaks a promise          banned, for two minutes, and from the third time on for five
-on trial   ten minutes pass             trusted
-any        the node vanishes            trusted: a node of the same name is another node
-=========  ===========================  ==========================================================
+A node that looked free and did not take a pod after all would look as free to the owner's next pod.
+Upstream tries such a node again and again. Here the owner's pods are banned from it for a while,
+then try it one at a time.
 
-All of it is about one owner and one node. The ledger knows no clock and tells what changes as facts
-about a `Distrust`; whoever keeps it applies them like any other.
+All of it is about one owner and one node. The ledger has no clock and does not write to the cache:
+it returns changes as facts about a `Distrust`, and the caller applies them like any other fact.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Final
 
 from scheduler.model.fact import Added, Deleted, Updated
+from scheduler.model.state_machine import Row, Transitions
 from scheduler.model.trust import NODE_DISTRUST, Distrust, distrust
 
 BAN_SECONDS: Final = (60.0, 120.0, 300.0)
-"""How long pods of the owner keep away, at the first, the second and every further time."""
+"""How long pods of the owner keep away, at the first, the second and every further conflict."""
 
 TRIAL_SECONDS: Final = 600.0
 _MOST: Final = 4096
@@ -31,29 +25,79 @@ _MOST: Final = 4096
 Key = tuple[str, str]
 """Owner and node."""
 
+Change = Added | Updated | Deleted
 
-@dataclass(slots=True)
+
+class State(StrEnum):
+    """How an owner's pods treat a node; one that they trust has no state."""
+
+    BANNED = "banned"
+    ON_TRIAL = "on trial"
+
+
+class Cause(StrEnum):
+    """What changes that."""
+
+    CONFLICT = "the node breaks a promise"
+    EXPIRED = "the time is over"
+    NODE_REMOVED = "the node is removed"
+    LEDGER_FULL = "the ledger is full"
+
+
+TRANSITIONS: Final = Transitions(
+    Row(None, Cause.CONFLICT, State.BANNED, note="for a minute"),
+    Row(
+        State.BANNED,
+        Cause.CONFLICT,
+        State.BANNED,
+        note="no longer: the binding had begun before the ban",
+    ),
+    Row(
+        State.ON_TRIAL,
+        Cause.CONFLICT,
+        State.BANNED,
+        note="for two minutes; from the third time on for five",
+    ),
+    Row(State.BANNED, Cause.EXPIRED, State.ON_TRIAL, note="one pod of the owner at a time"),
+    Row(State.ON_TRIAL, Cause.EXPIRED, None, note="ten minutes after the ban"),
+    Row(
+        (State.BANNED, State.ON_TRIAL),
+        Cause.NODE_REMOVED,
+        None,
+        note="a node of the same name is another node",
+    ),
+    Row((State.BANNED, State.ON_TRIAL), Cause.LEDGER_FULL, None),
+)
+
+
+@dataclass(frozen=True, slots=True)
 class _Entry:
-    """What is held against a node.
+    """Why and how long an owner's pods keep away from a node.
 
     Args:
-        strikes: How often it broke a promise; conflicts are counted, not pods.
+        strikes: How many conflicts there were; pods that fail together are one conflict.
         until: When the state ends by itself.
     """
 
-    told: Distrust
+    distrust: Distrust
     strikes: int
     until: float
 
+    @property
+    def state(self) -> State:
+        return State.ON_TRIAL if self.distrust.on_trial else State.BANNED
+
 
 class TrustLedger:
-    """What is held against which node, in the eyes of which owner.
+    """Which owners' pods keep away from which nodes.
 
     Args:
-        most: At more entries than these, the one that would end first is dropped.
+        most: The ledger is full with so many entries; a new one replaces the one that would end
+            first.
     """
 
     def __init__(self, most: int = _MOST) -> None:
+        assert most > 0, "a ledger without room for one entry bans nothing"
         self._most = most
         self._entries: dict[Key, _Entry] = {}
         self._next: float | None = None
@@ -64,72 +108,77 @@ class TrustLedger:
     def until(self, owner: str, node: str) -> float | None:
         """Return when a ban ends; None where there is none."""
         entry = self._entries.get((owner, node))
-        return None if entry is None or entry.told.on_trial else entry.until
+        return None if entry is None or entry.state is not State.BANNED else entry.until
 
     def on_trial(self, owner: str, node: str) -> Distrust | None:
-        """Return what is held against a node that is on trial; None where it is not."""
+        """Return the distrust of a node that is on trial; None where it is not."""
         entry = self._entries.get((owner, node))
-        return entry.told if entry is not None and entry.told.on_trial else None
+        return None if entry is None or entry.state is not State.ON_TRIAL else entry.distrust
 
     def next_change(self) -> float | None:
         """Return when time alone will change something."""
         return self._next
 
-    def broken(
-        self, owner: str, node: str, why: str, now: float
-    ) -> list[Added | Updated | Deleted]:
-        """Note that *node* broke its promise to a pod of *owner*, and return what that changes."""
-        entry = self._entries.get((owner, node))
-        if entry is not None and not entry.told.on_trial:
+    def ban(self, owner: str, node: str, why: str, now: float) -> list[Change]:
+        """Ban pods of *owner* from *node*, which broke its promise to one, and return the changes.
+
+        A node that is banned already stays so until the same time: several pods may have been on
+        their way to it when the conflict began.
+        """
+        key = (owner, node)
+        entry = self._entries.get(key)
+        if entry is not None and entry.state is State.BANNED:
+            self._move(key, Cause.CONFLICT, entry)
             return []
         strikes = 1 if entry is None else entry.strikes + 1
         seconds = BAN_SECONDS[min(strikes, len(BAN_SECONDS)) - 1]
-        told = distrust(owner, node, why)
-        self._entries[owner, node] = _Entry(told, strikes, now + seconds)
-        dropped = list(self._drop_one()) if len(self._entries) > self._most else []
-        self._schedule()
-        fact = Added(NODE_DISTRUST, told) if entry is None else _updated(entry, told)
-        return [*dropped, fact]
-
-    def pass_time(self, now: float) -> list[Added | Updated | Deleted]:
-        """Return what has changed by *now*."""
-        if self._next is None or now < self._next:
-            return []
-        changes = [
-            change
-            for key, entry in tuple(self._entries.items())
-            if entry.until <= now
-            for change in self._end(key, entry, now)
-        ]
+        changes: list[Change] = []
+        if entry is None and len(self._entries) >= self._most:
+            # Before the new entry comes: it must not be the one that is dropped.
+            first = min(self._entries, key=lambda each: self._entries[each].until)
+            changes.append(self._move(first, Cause.LEDGER_FULL, None))
+        banned = _Entry(distrust(owner, node, why), strikes, now + seconds)
+        changes.append(self._move(key, Cause.CONFLICT, banned))
         self._schedule()
         return changes
 
-    def vanished(self, node: str) -> list[Added | Updated | Deleted]:
-        """Forget what was held against a node that is no more, and return what that changes."""
-        keys = [key for key in self._entries if key[1] == node]
-        changes = [_deleted(self._entries.pop(key)) for key in keys]
+    def expire(self, now: float) -> list[Change]:
+        """End bans and trials whose time is over, and return the changes."""
+        if self._next is None or now < self._next:
+            return []
+        changes: list[Change] = []
+        for key, entry in tuple(self._entries.items()):
+            ending = entry
+            if ending.state is State.BANNED and ending.until <= now:
+                tried = distrust(*key, entry.distrust.why, on_trial=True)
+                ending = _Entry(tried, entry.strikes, entry.until + TRIAL_SECONDS)
+                changes.append(self._move(key, Cause.EXPIRED, ending))
+            if ending.until <= now:
+                # Nothing was expired for long: the trial is over as well.
+                changes.append(self._move(key, Cause.EXPIRED, None))
         self._schedule()
-        return [*changes]
+        return changes
 
-    def _end(self, key: Key, entry: _Entry, now: float) -> Iterator[Added | Updated | Deleted]:
-        if not entry.told.on_trial:
-            tried = distrust(*key, entry.told.why, on_trial=True)
-            yield _updated(entry, tried)
-            entry.told, entry.until = tried, entry.until + TRIAL_SECONDS
-        if entry.until <= now:
-            yield _deleted(self._entries.pop(key))
+    def forget_node(self, node: str) -> list[Change]:
+        """Forget a node that was removed, and return the changes."""
+        keys = [key for key in self._entries if key[1] == node]
+        changes = [self._move(key, Cause.NODE_REMOVED, None) for key in keys]
+        self._schedule()
+        return changes
 
-    def _drop_one(self) -> Iterator[Deleted]:
-        key = min(self._entries, key=lambda each: self._entries[each].until)
-        yield _deleted(self._entries.pop(key))
+    def _move(self, key: Key, cause: Cause, new: _Entry | None) -> Change:
+        """Carry out one row of the transition table, and return it as a fact."""
+        old = self._entries.get(key)
+        TRANSITIONS.move(old.state if old else None, cause, new.state if new else None, key)
+        if new is None:
+            assert old is not None, f"{key} had no entry"
+            del self._entries[key]
+            return Deleted(NODE_DISTRUST, old.distrust)
+        self._entries[key] = new
+        if old is None:
+            assert len(self._entries) <= self._most, "more entries than memory was promised for"
+            return Added(NODE_DISTRUST, new.distrust)
+        return Updated(NODE_DISTRUST, old.distrust, new.distrust)
 
     def _schedule(self) -> None:
         self._next = min((entry.until for entry in self._entries.values()), default=None)
-
-
-def _updated(entry: _Entry, new: Distrust) -> Updated:
-    return Updated(NODE_DISTRUST, entry.told, new)
-
-
-def _deleted(entry: _Entry) -> Deleted:
-    return Deleted(NODE_DISTRUST, entry.told)

@@ -1,6 +1,6 @@
 """A KubeSchedulerConfiguration document becomes frozen values.
 
-Text in, values out: nothing here opens a file, and nothing here knows a plugin. Who calls says
-which plugins exist and what they can do. Every problem of a document is reported at once, each with
-the path of its field.
+Text in, values out: nothing here opens a file or imports a plugin. The caller passes the plugins
+that exist and the extension points that they serve. All problems of a document are reported at
+once, each with the path of its field. This room imports errors only.
 """

@@ -25,9 +25,9 @@ def rebuild_ledger(
     dated = ((rejected_at(pod), pod) for pod in rejected if pod.spec.scheduler_name in ours)
     known = sorted(((at, pod) for at, pod in dated if at is not None), key=lambda each: each[0])
     for at, pod in known:
-        _apply(cache, ledger.pass_time(at))
-        _apply(cache, ledger.broken(owner_of(pod), pod.node_name, kubelet_rejection(pod), at))
-    _apply(cache, ledger.pass_time(now))
+        _apply(cache, ledger.expire(at))
+        _apply(cache, ledger.ban(owner_of(pod), pod.node_name, kubelet_rejection(pod), at))
+    _apply(cache, ledger.expire(now))
     return ledger
 
 

@@ -58,8 +58,12 @@ class _Patch(Struct, frozen=True):
 
 
 # A patch that names another UID is invalid (422): the field is immutable. Where the pod vanishes in
-# the meantime the server has nothing to compare with and says 409.
-_OTHER_UID: Final = re.compile(r"metadata\.uid: Invalid value|uid mismatch|UID in precondition")
+# the meantime the server has nothing to compare with and says 409. A nomination of a pod that was
+# bound in the meantime, by us or by another scheduler, is invalid too (422).
+_OVERTAKEN: Final = re.compile(
+    r"metadata\.uid: Invalid value|uid mismatch|UID in precondition"
+    r"|may not be set on pods that are already bound"
+)
 _encode = msgspec.json.Encoder().encode
 
 
@@ -162,7 +166,7 @@ class Patched:
 
 @dataclass(frozen=True, slots=True)
 class Obsolete:
-    """The patch has lost its purpose: the pod is gone or replaced, or nobody wants the patch."""
+    """The pod is gone, replaced or bound: nothing is left to write."""
 
     why: str
 
@@ -233,7 +237,7 @@ def judge_failure(error: ApiError) -> Obsolete | NotPatched | None:
     match error:
         case NotFound():
             return Obsolete(str(error))
-        case Conflict() | Rejected() if _OTHER_UID.search(str(error)):
+        case Conflict() | Rejected() if _OVERTAKEN.search(str(error)):
             return Obsolete(str(error))
         case Conflict() | Unreachable():
             return None

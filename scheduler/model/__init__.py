@@ -1,7 +1,7 @@
-"""What Kubernetes says: frozen values, decoded from the fields we read and no others.
+"""Kubernetes objects as frozen values, decoded from the fields that scheduling reads and no others.
 
-The structs here are both what the edge decodes and what the core reads, so nothing is converted in
-between. Quantities and selectors are parsed once, when the object is checked at the edge; a value
-that cannot be read raises MalformedObject there and nowhere else. This room knows no other room but
-errors.
+The room kube decodes watches and lists into these structs, and plugins read the same structs, so
+nothing is converted in between. Quantities and selectors are parsed once, when kube checks the
+object; a value that cannot be parsed raises MalformedObject there and nowhere else. This room knows
+no other room but errors.
 """

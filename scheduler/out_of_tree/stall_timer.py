@@ -14,7 +14,6 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from types import FrameType, TracebackType
 from typing import Final
 
-from scheduler import framework, plugins
 from scheduler.errors import PluginError
 from scheduler.framework.invoke import call_plugin
 from scheduler.framework.observer import Silent
@@ -23,10 +22,10 @@ SECONDS: Final = 1.0
 """How long one call of a plugin may take, unless --plugin-timeout says otherwise."""
 
 _OURS: Final = __name__.partition(".")[0]
-_INTERRUPTIBLE: Final = frozenset((framework.__name__, plugins.__name__))
-"""Our only packages whose code may be interrupted while a plugin calls it: it computes, and keeps
-nothing. Any other (also one that is added later) could leave a column half built, an assumed pod
-half forgotten or a timer that nobody stops."""
+INTERRUPTIBLE: Final = frozenset({"cycle", "framework", "plugins", "testing"})
+"""The rooms of ours that may be interrupted: they pass calls on to a plugin, or compute for it, and
+keep nothing. In any other (also in one that is added later) an interruption could leave a column
+half built, an assumed pod half forgotten or a timer that nobody stops."""
 _SOON_SECONDS: Final = 0.005
 
 
@@ -123,8 +122,8 @@ def _may_be_interrupted(frame: FrameType) -> bool:
     A frame belongs to the package that its module was imported into, whatever its file is called.
     """
     package: str = frame.f_globals.get("__package__") or ""
-    ours, *room = package.split(".")[:2]
-    return ours != _OURS or ".".join((ours, *room)) in _INTERRUPTIBLE
+    top, _, rest = package.partition(".")
+    return top != _OURS or rest.partition(".")[0] in INTERRUPTIBLE
 
 
 class PluginTimeout(Silent):

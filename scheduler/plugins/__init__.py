@@ -2,8 +2,8 @@
 
 A plugin knows model, snapshot and the framework's contract, and no other plugin. What several of
 them need (node selectors, resource use, counts by domain) is in the rooms below. Each module names
-the upstream file whose rules it keeps; where a rule differs on purpose, it says so there. A hint
-that is shown no object wakes the pod, as upstream's do.
+the upstream file whose rules it implements, and says where a rule differs on purpose. A queueing
+hint that gets no object wakes the pod, as upstream's do.
 """
 
 from collections.abc import Mapping
@@ -62,4 +62,4 @@ IN_TREE: Final[Mapping[str, type]] = MappingProxyType(
         )
     }
 )
-"""Every plugin by its name, in upstream's default order; those that are ours alone go first."""
+"""Every plugin by name, in upstream's default order; plugins that upstream lacks come first."""

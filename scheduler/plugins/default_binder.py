@@ -1,4 +1,4 @@
-"""Pods are bound through the API server's binding subresource.
+"""Binds pods through the binding subresource of the API server.
 
 Source: ``plugins/defaultbinder/default_binder.go``.
 """
@@ -7,7 +7,10 @@ from typing import Final
 
 
 class DefaultBinder:
-    """Marks a profile whose pods the loop binds with one POST, by UID; it decides nothing."""
+    """Marks a profile whose pods the scheduler binds itself, with one POST that names the UID.
+
+    The UID keeps a binding from reaching a new pod of the same name. The plugin decides nothing.
+    """
 
     name = "DefaultBinder"
     bind: Final = True

@@ -1,17 +1,18 @@
-"""Makes room for a pod that fits nowhere by evicting less important ones.
+"""Preemption: finds a node where evicting pods of lower priority lets a pod fit.
 
 Source: ``plugins/defaultpreemption/default_preemption.go`` and
 ``pkg/scheduler/framework/preemption/preemption.go``.
 
-Upstream tries one node after the other; here a what-if table stands for all that are tried. First
-every lower pod is gone from every node, each in a world of its own; then the first pod of every
-node is given back, if the node can still take the incoming pod, then the second, and so on.
+Upstream runs the dry run on one node after another; here a what-if table has a row for each node.
+First all potential victims are removed from every row. Then the first victim of every row is
+reprieved, if the incoming pod still fits there, then the second, and so on.
 
-Nodes are tried in an order that depends on the pod and their names alone (upstream begins at a
-random one). Pods that a kubelet made by itself are never victims: they would only come back.
+Nodes are tried in an order that depends on the pod and their names alone, so that a decision can be
+replayed; upstream begins at a random node. Mirror pods are never victims: the kubelet would create
+them again at once.
 
-Between two questions to the filters the search pauses: a thousand nodes and dozens of pods on each
-may take longer than sockets can wait.
+The search pauses after each call of the filters: with a thousand nodes and dozens of pods on each
+it may take longer than sockets can wait (``docs/decisions/0008-a-search-for-room-pauses.md``).
 """
 
 from collections.abc import Generator, Iterator, Mapping, Sequence
@@ -36,7 +37,7 @@ from scheduler.snapshot.objects import ClusterObjects
 from scheduler.snapshot.tie_break import hash_of
 
 _ROWS_AT_ONCE: Final = 128
-"""So many are tried in one step: more save little, and keep the sockets waiting."""
+"""Rows in one step of the dry run: more rows save little and lengthen the time between pauses."""
 
 _NEVER: Final = "not eligible due to preemptionPolicy=Never."
 _TERMINATING: Final = "not eligible due to a terminating pod on the nominated node."
@@ -45,11 +46,11 @@ _NOT_HELPFUL: Final = "Preemption is not helpful for scheduling"
 
 
 class DefaultPreemption:
-    """Proposes whom to evict, from the node where that hurts least.
+    """Proposes a node and the victims to evict from it.
 
     Args:
-        args: How many nodes are tried, and whether pods of other schedulers may be evicted.
-        schedulers: The names of the schedulers whose pods are not others'.
+        args: How many candidates are enough, and whether pods of other schedulers may be evicted.
+        schedulers: The scheduler names of all profiles, whose pods are not foreign.
     """
 
     name = "DefaultPreemption"
@@ -62,17 +63,17 @@ class DefaultPreemption:
         schedulers: frozenset[str] = frozenset(),
     ) -> None:
         self._args = args
-        self._among = None if args.preempt_foreign_pods else schedulers
+        self._victim_schedulers = None if args.preempt_foreign_pods else schedulers
 
     def post_filter(
         self, pod: Pod, nodes: NodeTable, diagnosis: Diagnosis, ask: FilterQuestion
     ) -> Generator[None, None, Proposal | Refusal]:
-        """Look for the node where the least harm makes room."""
+        """Propose the best candidate, or return why there is none."""
         if why := _ineligible(pod, nodes, diagnosis):
             return _refusal(why)
         rows = _in_order(pod, nodes, diagnosis)
-        dry_run = _DryRun(pod, nodes, ask, self._among)
-        shortlist = _Shortlist(self._wanted(len(rows)))
+        dry_run = _DryRun(pod, nodes, ask, self._victim_schedulers)
+        shortlist = _Shortlist(self._candidates_wanted(len(rows)))
         yield from _search(rows, dry_run, shortlist)
         if shortlist.candidates:
             return Proposal(least_harm(shortlist.candidates), shortlist.candidates)
@@ -80,8 +81,11 @@ class DefaultPreemption:
             return _refusal(_aggregate(dry_run.errors), stop=True)
         return _refusal(dry_run.message, clear_nomination=True)
 
-    def _wanted(self, rows: int) -> int:
-        """Return how many candidates are enough, of *rows* nodes that could become one."""
+    def _candidates_wanted(self, rows: int) -> int:
+        """Return how many candidates are enough, of *rows* potential nodes.
+
+        Upstream: ``default_preemption.go``, calculateNumCandidates.
+        """
         share = rows * self._args.min_candidate_nodes_percentage // 100
         return max(1, min(max(share, self._args.min_candidate_nodes_absolute), rows))
 
@@ -96,21 +100,25 @@ def _aggregate(errors: Sequence[str]) -> str:
 
 
 def _ineligible(pod: Pod, nodes: NodeTable, diagnosis: Diagnosis) -> str:
-    """Return why *pod* must not preempt; empty where it may.
+    """Return why *pod* must not preempt; empty if it may.
 
-    Who has preempted already waits for the victims to leave, unless its node is beyond help now.
+    A pod that has preempted waits until its victims have terminated, unless preemption can no
+    longer help on its nominated node: otherwise each attempt would evict pods from another node.
     """
     if pod.spec.preemption_policy == "Never":
         return _NEVER
     row = nodes.row_of(pod.nominated_node) if pod.nominated_node else None
     if row is None or not diagnosis.preemption_may_help[row]:
         return ""
-    leaving = any(_leaves_for(pod, other) for other in nodes.pods_on(row))
-    return _TERMINATING if leaving else ""
+    victims_left = any(_is_victim_of(pod, other) for other in nodes.pods_on(row))
+    return _TERMINATING if victims_left else ""
 
 
-def _leaves_for(pod: Pod, other: Pod) -> bool:
-    """Tell whether *other* makes room that *pod* may count on."""
+def _is_victim_of(pod: Pod, other: Pod) -> bool:
+    """Tell whether *other* is terminating because a scheduler preempted it.
+
+    Any other terminating pod may have a grace period of hours, and does not keep *pod* waiting.
+    """
     condition = other.condition(DISRUPTION_TARGET)
     return (
         other.priority < pod.priority
@@ -121,7 +129,7 @@ def _leaves_for(pod: Pod, other: Pod) -> bool:
 
 
 def _in_order(pod: Pod, nodes: NodeTable, diagnosis: Diagnosis) -> Rows:
-    """Return the rows that evictions could help, in the order in which they are tried."""
+    """Return the rows where preemption may help, in the order in which they are tried."""
     may_help = diagnosis.preemption_may_help.copy()
     may_help[list(nodes.closed)] = False
     rows = may_help.nonzero()[0]
@@ -131,71 +139,88 @@ def _in_order(pod: Pod, nodes: NodeTable, diagnosis: Diagnosis) -> Rows:
 
 @dataclass(slots=True)
 class _Shortlist:
-    """Candidates, until there are enough.
+    """Collects candidates until there are enough.
 
-    Enough is *wanted*, with one among them that violates no budget: with none, all nodes are tried.
+    Enough is *wanted*, if one of them violates no disruption budget. Otherwise all nodes are tried,
+    as in upstream's DryRunPreemption.
     """
 
     wanted: int
-    _harmless: list[Candidate] = field(default_factory=list)
+    _non_violating: list[Candidate] = field(default_factory=list)
     _violating: list[Candidate] = field(default_factory=list)
 
     @property
     def candidates(self) -> tuple[Candidate, ...]:
-        return (*self._harmless, *self._violating)
+        return (*self._non_violating, *self._violating)
 
     def fill(self, found: Sequence[Candidate]) -> bool:
-        """Take candidates in the order in which they were found; tell whether there are enough."""
+        """Add candidates in the order in which they were found; tell whether there are enough."""
         for candidate in found:
-            part = self._violating if candidate.pdb_violations else self._harmless
-            if len(part) < self.wanted:
-                part.append(candidate)
-            if self._harmless and len(self._harmless) + len(self._violating) >= self.wanted:
+            kind = self._violating if candidate.pdb_violations else self._non_violating
+            if len(kind) < self.wanted:
+                kind.append(candidate)
+            if (
+                self._non_violating
+                and len(self._non_violating) + len(self._violating) >= self.wanted
+            ):
                 return True
         return False
 
 
 @dataclass(slots=True)
-class _Row:
-    """One node that is tried: who could go, in the order in which they are given back."""
+class _DryRunRow:
+    """One node in the dry run.
+
+    Args:
+        row: The node's row.
+        pods: Its potential victims, in the order in which they are reprieved.
+        protected: How many of them, from the first on, a disruption budget protects.
+        victims: Those that cannot stay.
+        violations: How many victims are protected.
+    """
 
     row: int
     pods: Sequence[Pod]
     protected: int
-    """How many of them, the first ones, a budget protects."""
     victims: list[Pod] = field(default_factory=list)
     violations: int = 0
 
-    def evict(self, turn: int) -> None:
-        self.victims.append(self.pods[turn])
-        self.violations += turn < self.protected
+    def add_victim(self, index: int) -> None:
+        assert len(self.victims) <= index, "a pod is added back once, and is a victim once"
+        self.victims.append(self.pods[index])
+        self.violations += index < self.protected
 
 
 def _search(rows: Rows, dry_run: "_DryRun", shortlist: _Shortlist) -> Generator[None, None, None]:
     """Fill *shortlist* from *rows*, in order.
 
-    Which of them could be helped at all is asked first: where many are nominated, few can.
+    Rows where evicting everything would not help are sorted out first, in large steps: with many
+    nominated pods they are most of the rows.
     """
     together = min(shortlist.wanted, _ROWS_AT_ONCE)
-    hopeful: list[_Row] = []
+    pending: list[_DryRunRow] = []
     for start in range(0, len(rows), _ROWS_AT_ONCE):
-        hopeful += dry_run.helpable(rows[start : start + _ROWS_AT_ONCE])
+        pending += dry_run.promising(rows[start : start + _ROWS_AT_ONCE])
         yield
-        while len(hopeful) >= together:
-            found = yield from dry_run.evict(hopeful[:together])
+        while len(pending) >= together:
+            found = yield from dry_run.find_victims(pending[:together])
             if shortlist.fill(found):
                 return
-            del hopeful[:together]
-    shortlist.fill((yield from dry_run.evict(hopeful)))
+            del pending[:together]
+    shortlist.fill((yield from dry_run.find_victims(pending)))
 
 
 class _DryRun:
-    """What evictions would do, on many nodes at once."""
+    """The dry run of evictions on many nodes at once (upstream's SelectVictimsOnNode)."""
 
     def __init__(
-        self, pod: Pod, nodes: NodeTable, ask: FilterQuestion, among: frozenset[str] | None
+        self,
+        pod: Pod,
+        nodes: NodeTable,
+        ask: FilterQuestion,
+        victim_schedulers: frozenset[str] | None,
     ) -> None:
-        self._among = among
+        self._victim_schedulers = victim_schedulers
         self._pod = pod
         self._nodes = nodes
         self._ask = ask
@@ -203,15 +228,15 @@ class _DryRun:
         self._verdicts: list[Verdict] = []
         self.errors: list[str] = []
 
-    def helpable(self, rows: Rows) -> list[_Row]:
-        """Return those of *rows* that could take the pod if everybody less important went."""
-        there = _lower(self._nodes, rows, self._pod, self._among)
-        some = np.fromiter(map(bool, there), dtype=np.bool_, count=len(rows))
-        self._note_hopeless(rows[~some])
+    def promising(self, rows: Rows) -> list[_DryRunRow]:
+        """Return those of *rows* that fit the pod without all their potential victims."""
+        found = _potential_victims(self._nodes, rows, self._pod, self._victim_schedulers)
+        some = np.fromiter(map(bool, found), dtype=np.bool_, count=len(rows))
+        self._note_without_victims(rows[~some])
         tried = rows[some]
         if not len(tried):
             return []
-        lower = list(filter(None, there))
+        lower = list(filter(None, found))
         emptied = self._nodes.select(tried).each(removing=dict(enumerate(lower)))
         judged = self._ask(self._pod, emptied)
         self._note(judged, tried)
@@ -221,11 +246,11 @@ class _DryRun:
             if helps
         ]
 
-    def evict(self, tried: Sequence[_Row]) -> Generator[None, None, list[Candidate]]:
-        """Return what has to be done on each of the rows, in order: the fewest victims there."""
+    def find_victims(self, tried: Sequence[_DryRunRow]) -> Generator[None, None, list[Candidate]]:
+        """Return the candidates among the rows, in order, each with as few victims as possible."""
         chosen = np.array([each.row for each in tried], dtype=np.intp)
         removing = {index: each.pods for index, each in enumerate(tried)}
-        yield from self._give_back(self._nodes.select(chosen).each(removing=removing), tried)
+        yield from self._reprieve(self._nodes.select(chosen).each(removing=removing), tried)
         return list(self._candidates(tried))
 
     @property
@@ -238,7 +263,7 @@ class _DryRun:
             nodes=len(self._nodes),
         ).message
 
-    def _note_hopeless(self, rows: Rows) -> None:
+    def _note_without_victims(self, rows: Rows) -> None:
         if len(rows):
             mask = np.zeros(len(self._nodes), dtype=np.bool_)
             mask[rows] = True
@@ -252,32 +277,34 @@ class _DryRun:
             for plugin, failure in judged.failures
         )
 
-    def _arrange(self, row: int, pods: Sequence[Pod]) -> _Row:
+    def _arrange(self, row: int, pods: Sequence[Pod]) -> _DryRunRow:
         protected, free = self._budgets.split(pods)
-        return _Row(row, (*protected, *free) if protected else pods, len(protected))
+        return _DryRunRow(row, (*protected, *free) if protected else pods, len(protected))
 
-    def _give_back(self, world: NodeTable, tried: Sequence[_Row]) -> Generator[None, None, None]:
-        """Give back as many pods as can stay: those a budget protects first, then the others."""
+    def _reprieve(
+        self, table: NodeTable, tried: Sequence[_DryRunRow]
+    ) -> Generator[None, None, None]:
+        """Add back as many pods as can stay: protected ones first, the most important first."""
+        assert len(table) == len(tried), f"{len(table)} rows for {len(tried)} nodes in the dry run"
         rows = list(tried)
-        for turn in range(max((len(each.pods) for each in tried), default=0)):
-            left = np.array([turn < len(each.pods) for each in rows], dtype=np.bool_)
+        for index in range(max((len(each.pods) for each in tried), default=0)):
+            left = np.array([index < len(each.pods) for each in rows], dtype=np.bool_)
+            # Selecting copies the sums of all rows, so it has to drop more than half of them.
             if 2 * left.sum() < len(rows):
-                world = world.select(left)
-                rows = [each for each, waits in zip(rows, left, strict=True) if waits]
-            offers = {
-                index: (each.pods[turn],)
-                for index, each in enumerate(rows)
-                if turn < len(each.pods)
+                table = table.select(left)
+                rows = [each for each, keep in zip(rows, left, strict=True) if keep]
+            returning = {
+                row: (each.pods[index],) for row, each in enumerate(rows) if index < len(each.pods)
             }
-            fuller = world.each(adding=offers)
-            feasible = self._ask(self._pod, fuller).feasible
-            staying = {index: offer for index, offer in offers.items() if feasible[index]}
-            for index in offers.keys() - staying.keys():
-                rows[index].evict(turn)
-            world = fuller if len(staying) == len(offers) else world.each(adding=staying)
+            with_all = table.each(adding=returning)
+            feasible = self._ask(self._pod, with_all).feasible
+            staying = {row: pods for row, pods in returning.items() if feasible[row]}
+            for row in returning.keys() - staying.keys():
+                rows[row].add_victim(index)
+            table = with_all if len(staying) == len(returning) else table.each(adding=staying)
             yield
 
-    def _candidates(self, found: Sequence[_Row]) -> Iterator[Candidate]:
+    def _candidates(self, found: Sequence[_DryRunRow]) -> Iterator[Candidate]:
         for each in found:
             node = self._nodes.names[each.row]
             if each.victims:
@@ -287,24 +314,27 @@ class _DryRun:
                 self.errors.append(f'expected at least one victim pod on node "{node}"')
 
 
-def _lower(
-    nodes: NodeTable, rows: Rows, pod: Pod, among: frozenset[str] | None
+def _potential_victims(
+    nodes: NodeTable, rows: Rows, pod: Pod, victim_schedulers: frozenset[str] | None
 ) -> list[Sequence[Pod]]:
-    """Return the pods in each of *rows* that may have to go for *pod*, most important first."""
-    return nodes.potential_victims(rows, pod.priority, among)
+    """Return the pods on each of *rows* that *pod* may preempt, the most important first."""
+    return nodes.potential_victims(rows, pod.priority, victim_schedulers)
 
 
 @dataclass(frozen=True, slots=True)
 class _Budget:
-    """How many more pods that match may go, those that are going already not counted."""
+    """A disruption budget: how many more matching pods may be evicted.
+
+    Pods in ``status.disruptedPods`` are being evicted and were subtracted already.
+    """
 
     matches: Selector
     allowed: int
-    going: Mapping[str, str | None]
+    disrupted: Mapping[str, str | None]
 
 
 class _Budgets:
-    """The disruption budgets of the cluster, read once a dry run."""
+    """The disruption budgets of the cluster, compiled once for each dry run."""
 
     def __init__(self, objects: ClusterObjects) -> None:
         self._objects = objects
@@ -312,9 +342,10 @@ class _Budgets:
         self._known: dict[str, tuple[_Budget, ...]] = {}
 
     def split(self, pods: Sequence[Pod]) -> tuple[Sequence[Pod], Sequence[Pod]]:
-        """Part *pods*, the most important first, into those that budgets protect and the others.
+        """Split *pods*, the most important first, into those that a budget protects and the rest.
 
-        What budgets allow is used up by the most important; each node has it all for itself.
+        The most important pods use up what a budget allows. Each node counts for itself, as
+        upstream does (filterPodsWithPDBViolation): only one of them will be chosen.
         """
         if not self._any:
             return (), pods
@@ -326,26 +357,26 @@ class _Budgets:
         return protected, free
 
     def _protect(self, pod: Pod, spent: dict[int, int]) -> bool:
-        """Take *pod* off every budget that is about it; tell whether one is overdrawn."""
-        overdrawn = False
+        """Subtract *pod* from every budget that matches it; tell whether one is violated."""
+        violated = False
         if not pod.labels:
             return False
         for budget in self._of(pod.namespace):
-            if budget.matches.matches(pod.labels) and pod.name not in budget.going:
+            if budget.matches.matches(pod.labels) and pod.name not in budget.disrupted:
                 spent[id(budget)] = spent.get(id(budget), 0) + 1
-                overdrawn |= spent[id(budget)] > budget.allowed
-        return overdrawn
+                violated |= spent[id(budget)] > budget.allowed
+        return violated
 
     def _of(self, namespace: str) -> tuple[_Budget, ...]:
         budgets = self._known.get(namespace)
         if budgets is None:
-            read = map(_read, self._objects.budgets(namespace))
+            read = map(_compile_budget, self._objects.budgets(namespace))
             budgets = self._known[namespace] = tuple(each for each in read if each is not None)
         return budgets
 
 
-def _read(written: PodDisruptionBudget) -> _Budget | None:
-    """Return a budget; None where it is about nobody: its selector is invalid or empty."""
+def _compile_budget(written: PodDisruptionBudget) -> _Budget | None:
+    """Compile a budget; None if its selector is invalid or empty and so matches no pod."""
     try:
         selector = compile_selector(written.spec.selector, "spec.selector")
     except MalformedObject:

@@ -1,8 +1,8 @@
-"""What DynamicResources tells of pods without resource claims; claims themselves are refused.
+"""The part of DynamicResources that concerns pods without resource claims.
 
-Nothing here allocates devices: pods with claims are turned away by UnsupportedFeatures. Upstream's
-plugin stands in every default profile, though, and has a word in the message of every pod that fits
-nowhere. People and tools compare those messages, so the word is said here too.
+Nothing here allocates devices: UnsupportedFeatures rejects pods with claims. But upstream's plugin
+is in every default profile and adds to the message of every unschedulable pod. People and tools
+compare those messages, so they are the same here.
 
 Source: ``plugins/dynamicresources/dynamicresources.go`` (PostFilter).
 """
@@ -21,15 +21,15 @@ NOT_FOUND: Final = "not found"
 
 
 class DynamicResources:
-    """Has no claims to deallocate, and says so."""
+    """Answers PostFilter that there are no claims to deallocate."""
 
     name = "DynamicResources"
 
     def __init__(self, args: DynamicResourcesArgs | None = None) -> None:
-        """Take upstream's arguments, which time what is not done here."""
+        """Accept upstream's arguments: a timeout for work that is not done here."""
 
     def pre_filter(self, pod: Pod, nodes: NodeTable) -> Skip:  # noqa: ARG002
-        """Say nothing; what counts is whether the plugin is asked at all."""
+        """Skip the pod; what counts for `post_filter` is whether this was called at all."""
         return Skip()
 
     def post_filter(
@@ -39,10 +39,10 @@ class DynamicResources:
         diagnosis: Diagnosis,
         ask: FilterQuestion,  # noqa: ARG002
     ) -> Refusal:
-        """Say that there is nothing to give up for *pod*.
+        """Return that there is nothing to deallocate for *pod*.
 
-        Where an earlier plugin refused every node before this one was asked, upstream's misses
-        what it would have prepared, fails with that text, and preemption is not tried.
+        If an earlier plugin rejected the pod in PreFilter, upstream's plugin does not find its
+        CycleState, fails with that text, and preemption is not tried.
         """
         if self.name in diagnosis.unasked:
             return Refusal(NOT_FOUND, stop=True)

@@ -1,4 +1,4 @@
-"""Nodes that hold the pod's images already start it sooner.
+"""Prefers nodes that have the pod's images already, since they start it sooner.
 
 Source: ``plugins/imagelocality/image_locality.go``.
 """
@@ -18,35 +18,38 @@ _BYTES_MAX_PER_CONTAINER: Final = 1000 * _MIB
 
 
 class ImageLocality:
-    """Ranks nodes by how many bytes of the pod's images they hold."""
+    """Scores nodes by the size of the pod's images that they have."""
 
     name = "ImageLocality"
 
     def score(self, pod: Pod, nodes: NodeTable) -> Scores:
-        """Scale the bytes held, of rare images less, from 23 MiB up to 1000 MiB a container."""
-        held = _bytes_held(pod, nodes)
+        """Scale the size of the images present from 23 MiB to 1000 MiB for each container."""
+        present = _bytes_present(pod, nodes)
         containers = len(pod.spec.init_containers) + len(pod.spec.containers)
         limit = max(_BYTES_MAX_PER_CONTAINER * containers, _BYTES_MIN + 1)
-        np.clip(held, _BYTES_MIN, limit, out=held)
-        return MAX_NODE_SCORE * (held - _BYTES_MIN) // (limit - _BYTES_MIN)
+        np.clip(present, _BYTES_MIN, limit, out=present)
+        return MAX_NODE_SCORE * (present - _BYTES_MIN) // (limit - _BYTES_MIN)
 
 
-def _bytes_held(pod: Pod, nodes: NodeTable) -> Scores:
-    """Sum the sizes of the images on each node, each scaled by the share of nodes that hold it.
+def _bytes_present(pod: Pod, nodes: NodeTable) -> Scores:
+    """Sum the sizes of the pod's images on each node, scaled by the share of nodes with the image.
 
-    An image that few nodes hold counts less, so that pods do not all heap up on those.
+    An image on few nodes counts less, so that pods do not all go to those (upstream's
+    scaledImageScore, "node heating problem").
     """
-    held = np.zeros(len(nodes), dtype=np.int64)
-    everywhere = len(nodes.cluster)
+    present = np.zeros(len(nodes), dtype=np.int64)
+    # The share is of all nodes: filters must not change the scores of the nodes they leave.
+    all_nodes = len(nodes.cluster)
     for name, references in Counter(map(_normalized, pod.images)).items():
         image = nodes.image(name)
         if image is not None:
-            size_bytes, holders, holding = image
-            scaled = int(float(size_bytes) * (float(holders) / float(everywhere)))
-            held += references * scaled * holding
-    return held
+            size_bytes, count, rows = image
+            # In floating point and in this order, as upstream, since the result is truncated.
+            scaled = int(float(size_bytes) * (float(count) / float(all_nodes)))
+            present += references * scaled * rows
+    return present
 
 
 def _normalized(image: str) -> str:
-    """Add the tag that an image without one has."""
+    """Add the default tag: kubelets report images with one."""
     return image if image.rfind(":") > image.rfind("/") else f"{image}:latest"

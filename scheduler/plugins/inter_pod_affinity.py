@@ -1,12 +1,11 @@
-"""Pods that want to be near other pods, or apart from them.
+"""Pod affinity and anti-affinity.
 
 Source: ``plugins/interpodaffinity/`` (filtering.go, scoring.go, plugin.go).
 
-Both sides speak: the pod that comes says whom it wants near, and pods that are there may have said
-whom they do not. Terminating pods count on both sides. Three quirks of upstream's are kept: all
-required affinity terms must be met by one and the same pod; a namespace selector that an unlabelled
-namespace would satisfy is about every namespace, where the pod that comes carries it; and hints
-take every namespace to be unlabelled.
+Terms of the incoming pod and terms of existing pods both count, and so do terminating pods on
+either side. Three quirks of upstream's are kept: all required affinity terms must be met by one and
+the same pod; a namespace selector of the incoming pod that matches a namespace without labels
+selects every namespace; and queueing hints take every namespace to have no labels.
 """
 
 from collections import defaultdict
@@ -37,22 +36,22 @@ from scheduler.snapshot.objects import ClusterObjects
 from scheduler.snapshot.pod_contribution import Counted
 from scheduler.snapshot.pod_sets import PodSet
 
-_NOT_NEAR: Final = "node(s) didn't match pod affinity rules"
-_NOT_APART: Final = "node(s) didn't match pod anti-affinity rules"
-_NOT_WELCOME: Final = "node(s) didn't satisfy existing pods anti-affinity rules"
+_AFFINITY: Final = "node(s) didn't match pod affinity rules"
+_ANTI_AFFINITY: Final = "node(s) didn't match pod anti-affinity rules"
+_EXISTING_ANTI_AFFINITY: Final = "node(s) didn't satisfy existing pods anti-affinity rules"
 
 _UNLABELLED: Final[Mapping[str, str]] = {}
 
 
 _ByKey = defaultdict[str, list[tuple[Counted, int]]]
-"""By topology key: whom to count, and what one of them is worth."""
+"""By topology key: which pods to count, and the weight of each."""
 
 
 class InterPodAffinity:
-    """Rejects nodes by the pods around them, and ranks them by how welcome those are.
+    """Rejects nodes by the pods in their domains, and scores them by preferred terms.
 
     Args:
-        args: How the terms of pods that are there already count.
+        args: How the terms of existing pods count.
     """
 
     name = "InterPodAffinity"
@@ -61,34 +60,37 @@ class InterPodAffinity:
 
     def __init__(self, args: InterPodAffinityArgs = InterPodAffinityArgs()) -> None:  # noqa: B008 - frozen
         self._hard_weight = args.hard_pod_affinity_weight
-        self._only_own_wishes = args.ignore_preferred_terms_of_existing_pods
+        self._ignore_existing = args.ignore_preferred_terms_of_existing_pods
         pods = Action.ADD | Action.DELETE | Action.UPDATE_POD_LABEL
         nodes = Action.ADD | Action.UPDATE_NODE_LABEL
         self.requeue_on = (
-            Requeue(ClusterEvent(POD, pods), _company_changed),
+            Requeue(ClusterEvent(POD, pods), _pods_changed),
             Requeue(ClusterEvent(NODE, nodes), _domains_changed),
         )
 
     # Filter.
 
     def pre_filter(self, pod: Pod, nodes: NodeTable) -> Skip | Refused | None:
-        """Skip pods that require nothing, and to which nobody objects anywhere."""
+        """Skip pods without required terms, if no existing pod's anti-affinity matches them."""
         terms = pod.affinity_terms
         if terms.problem:
             return Refused(f"parsing pod: {terms.problem}", resolvable=False)
-        if terms.required_affinity or terms.required_anti_affinity or _anybody_objects(pod, nodes):
+        if terms.required_affinity or terms.required_anti_affinity or _any_existing(pod, nodes):
             return None
         return Skip()
 
     def filter(self, pod: Pod, nodes: NodeTable) -> Iterator[Rejection]:
-        """Reject each node for the first rule that *pod* would break there."""
+        """Reject each node for the first rule that *pod* would violate there.
+
+        Preemption removes pods: that may resolve anti-affinity, but never affinity.
+        """
         undecided = np.ones(len(nodes), dtype=np.bool_)
-        for judge, reason, resolvable in (
-            (_not_near, _NOT_NEAR, False),
-            (_not_apart, _NOT_APART, True),
-            (_not_welcome, _NOT_WELCOME, True),
+        for violates, reason, resolvable in (
+            (_violates_affinity, _AFFINITY, False),
+            (_violates_anti_affinity, _ANTI_AFFINITY, True),
+            (_violates_existing, _EXISTING_ANTI_AFFINITY, True),
         ):
-            rejected = undecided & judge(pod, nodes)
+            rejected = undecided & violates(pod, nodes)
             if rejected.any():
                 yield Rejection(rejected, reason, resolvable)
                 undecided &= ~rejected
@@ -96,7 +98,7 @@ class InterPodAffinity:
     # Score.
 
     def score(self, pod: Pod, nodes: NodeTable) -> Scores | None:
-        """Add up the wishes about each node's surroundings: the pod's own, and those about it.
+        """Sum the weights of preferred terms by node: the pod's own, and those that match it.
 
         Raises:
             MalformedObject: If a selector of the pod is invalid.
@@ -104,120 +106,122 @@ class InterPodAffinity:
         terms = pod.affinity_terms
         if terms.problem:
             raise MalformedObject("spec.affinity", terms.problem)
-        wishes = self._wishes(pod, terms, nodes)
+        weights = self._weights(pod, terms, nodes)
         raw = np.zeros(len(nodes), dtype=np.int64)
-        for key, parts in wishes.items():
+        for key, parts in weights.items():
             raw += nodes.sum_domains(key, parts).here
-        return raw if raw.any() or _concern_anybody(wishes, nodes) else None
+        return raw if raw.any() or _any_counted(weights, nodes) else None
 
     def normalize(self, scores: Scores, pod: Pod, nodes: NodeTable) -> Scores:  # noqa: ARG002
-        """Stretch so that the least welcome node gets 0 and the most welcome 100."""
+        """Scale so that the lowest raw score becomes 0 and the highest 100."""
         if not len(scores):
             return scores
         least, most = int(scores.min()), int(scores.max())
         if least == most:
             return np.zeros_like(scores)
-        # Upstream multiplies last, and cuts off: 29 of 100 make 28.
-        stretched: Scores = (MAX_NODE_SCORE * ((scores - least) / (most - least))).astype(np.int64)
-        return stretched
+        # Upstream multiplies last, and truncates: 29 of 100 become 28.
+        scaled: Scores = (MAX_NODE_SCORE * ((scores - least) / (most - least))).astype(np.int64)
+        return scaled
 
-    def _wishes(self, pod: Pod, terms: PodAffinityTerms, nodes: NodeTable) -> _ByKey:
-        """Collect, by topology key, whom to count and what one of them is worth."""
-        wishes: _ByKey = defaultdict(list)
-        if self._only_own_wishes and not terms.preferred:
-            return wishes
+    def _weights(self, pod: Pod, terms: PodAffinityTerms, nodes: NodeTable) -> _ByKey:
+        """Collect, by topology key, which pods to count and the weight of each."""
+        weights: _ByKey = defaultdict(list)
+        # ignorePreferredTermsOfExistingPods concerns pods without preferred terms, as upstream:
+        # for a pod with its own, the terms of existing pods count as well.
+        if self._ignore_existing and not terms.preferred:
+            return weights
         for term in terms.preferred:
-            wishes[term.topology_key].append((_pods_of(term, nodes.objects), term.weight))
+            weights[term.topology_key].append((_pods_of(term, nodes.objects), term.weight))
         if self._hard_weight:
             for term in nodes.terms_matching(pod, TermKind.REQUIRED_AFFINITY):
-                wishes[term.topology_key].append((term, self._hard_weight))
+                weights[term.topology_key].append((term, self._hard_weight))
         for term in nodes.terms_matching(pod, TermKind.PREFERRED):
-            wishes[term.topology_key].append((term, term.weight))
-        return wishes
+            weights[term.topology_key].append((term, term.weight))
+        return weights
 
 
-def _concern_anybody(wishes: _ByKey, nodes: NodeTable) -> bool:
-    """Tell whether anybody is counted: wishes that cancel out are not the same as none."""
+def _any_counted(weights: _ByKey, nodes: NodeTable) -> bool:
+    """Tell whether any pod counts: weights that cancel out score 0, none at all skip the plugin."""
     return any(
         nodes.sum_domains(key, [(each, 1)]).total.any()
-        for key, parts in wishes.items()
+        for key, parts in weights.items()
         for each, _ in parts
     )
 
 
-# Which nodes are out.
+# Which nodes are rejected.
 
 
-def _not_near(pod: Pod, nodes: NodeTable) -> NodeMask:
-    """Return nodes around which the company that *pod* requires is not there.
+def _violates_affinity(pod: Pod, nodes: NodeTable) -> NodeMask:
+    """Return nodes without the pods that *pod*'s required affinity demands.
 
-    The first pod of a kind that requires its own kind is let in wherever nodes have the labels,
-    or no pod of the kind could ever start.
+    A pod that matches its own terms may be the first of its kind, on any node with the topology
+    labels: otherwise no pod of a workload with affinity to itself could ever start.
     """
     terms = pod.affinity_terms.required_affinity
-    missing, alone = np.zeros((2, len(nodes)), dtype=np.bool_)
+    missing, unmet = np.zeros((2, len(nodes)), dtype=np.bool_)
     if not terms:
         return missing
-    company = _meeting_all(terms, nodes.objects)
+    wanted = _matching_all(terms, nodes.objects)
     anywhere = np.zeros(len(nodes), dtype=np.int64)
     for key in dict.fromkeys(term.topology_key for term in terms):
-        sums = nodes.sum_domains(key, [(company, 1)])
+        sums = nodes.sum_domains(key, [(wanted, 1)])
         missing |= nodes.domains(key) == NO_DOMAIN
-        alone |= sums.here == 0
+        unmet |= sums.here == 0
         anywhere += sums.total
-    if company.holds(pod):
-        alone &= anywhere != 0
-    return missing | alone
+    if wanted.holds(pod):
+        unmet &= anywhere != 0
+    return missing | unmet
 
 
-def _not_apart(pod: Pod, nodes: NodeTable) -> NodeMask:
-    """Return nodes around which there is a pod that *pod* requires to be apart from."""
-    crowded = np.zeros(len(nodes), dtype=np.bool_)
+def _violates_anti_affinity(pod: Pod, nodes: NodeTable) -> NodeMask:
+    """Return nodes with a pod in their domain that *pod*'s required anti-affinity matches."""
+    rejected = np.zeros(len(nodes), dtype=np.bool_)
     avoided: _ByKey = defaultdict(list)
     for term in pod.affinity_terms.required_anti_affinity:
         avoided[term.topology_key].append((_pods_of(term, nodes.objects), 1))
     for key, parts in avoided.items():
-        crowded |= nodes.sum_domains(key, parts).here > 0
-    return crowded
+        rejected |= nodes.sum_domains(key, parts).here > 0
+    return rejected
 
 
-def _not_welcome(pod: Pod, nodes: NodeTable) -> NodeMask:
-    """Return nodes around which there is a pod that requires to be apart from *pod*."""
-    unwelcome = np.zeros(len(nodes), dtype=np.bool_)
-    for sums in _objections(pod, nodes):
-        unwelcome |= sums.here > 0
-    return unwelcome
+def _violates_existing(pod: Pod, nodes: NodeTable) -> NodeMask:
+    """Return nodes with a pod in their domain whose required anti-affinity matches *pod*."""
+    rejected = np.zeros(len(nodes), dtype=np.bool_)
+    for sums in _existing_anti_affinity(pod, nodes):
+        rejected |= sums.here > 0
+    return rejected
 
 
-def _anybody_objects(pod: Pod, nodes: NodeTable) -> bool:
-    return any(sums.total.any() for sums in _objections(pod, nodes))
+def _any_existing(pod: Pod, nodes: NodeTable) -> bool:
+    return any(sums.total.any() for sums in _existing_anti_affinity(pod, nodes))
 
 
-def _objections(pod: Pod, nodes: NodeTable) -> Iterator[DomainSums]:
-    """Count, by one topology key after the other, the pods that require to be apart from *pod*."""
-    objecting: _ByKey = defaultdict(list)
+def _existing_anti_affinity(pod: Pod, nodes: NodeTable) -> Iterator[DomainSums]:
+    """Yield, for each topology key, the counts of pods whose anti-affinity matches *pod*."""
+    matching: _ByKey = defaultdict(list)
     for term in nodes.terms_matching(pod, TermKind.REQUIRED_ANTI_AFFINITY):
-        objecting[term.topology_key].append((term, 1))
-    for key, parts in objecting.items():
+        matching[term.topology_key].append((term, 1))
+    for key, parts in matching.items():
         yield nodes.sum_domains(key, parts)
 
 
-# Which pods a term is about.
+# Which pods a term matches.
 
 
 def _pods_of(term: AffinityTerm, objects: ClusterObjects) -> PodSet:
-    """Return the pods that *term* of an incoming pod is about."""
-    elsewhere = term.namespace_selector
-    if elsewhere.matches(_UNLABELLED):
+    """Return the pods that *term* of an incoming pod matches."""
+    selector = term.namespace_selector
+    if selector.matches(_UNLABELLED):
         return PodSet(None, term.selector, terminating=True)
     namespaces = term.namespaces
-    if elsewhere != NOTHING:
-        namespaces |= objects.namespaces(elsewhere)
+    if selector != NOTHING:
+        namespaces |= objects.namespaces(selector)
     return PodSet(namespaces, term.selector, terminating=True)
 
 
-def _meeting_all(terms: Sequence[AffinityTerm], objects: ClusterObjects) -> PodSet:
-    """Return the pods that all *terms* of an incoming pod are about."""
+def _matching_all(terms: Sequence[AffinityTerm], objects: ClusterObjects) -> PodSet:
+    """Return the pods that match all *terms* of an incoming pod."""
     first, *others = (_pods_of(term, objects) for term in terms)
     namespaces, selector = first.namespaces, first.selector
     for each in others:
@@ -230,11 +234,11 @@ def _meeting_all(terms: Sequence[AffinityTerm], objects: ClusterObjects) -> PodS
     return PodSet(namespaces, selector, terminating=True)
 
 
-# What helps a pod that did not fit.
+# Queueing hints.
 
 
-def _company_changed(pod: Pod, change: Change) -> bool:
-    """Tell whether wanted company came, or unwanted went."""
+def _pods_changed(pod: Pod, change: Change) -> bool:
+    """Tell whether a pod of *pod*'s affinity was added, or one of its anti-affinity removed."""
     old, new = (each if isinstance(each, Pod) else None for each in (change.old, change.new))
     pods = [each for each in (old, new) if each is not None]
     terms = pod.affinity_terms
@@ -245,27 +249,29 @@ def _company_changed(pod: Pod, change: Change) -> bool:
     if terms.problem:
         return True
     if old is None:
-        return _all_about(terms.required_affinity, pods[0])
+        return _all_match(terms.required_affinity, pods[0])
     if new is None:
-        return _all_about(terms.required_anti_affinity, old) or _all_about(
+        return _all_match(terms.required_anti_affinity, old) or _all_match(
             old.affinity_terms.required_anti_affinity, pod
         )
-    came = not _all_about(terms.required_affinity, old) and _all_about(terms.required_affinity, new)
-    went = _all_about(terms.required_anti_affinity, old) and not _all_about(
+    added = not _all_match(terms.required_affinity, old) and _all_match(
+        terms.required_affinity, new
+    )
+    removed = _all_match(terms.required_anti_affinity, old) and not _all_match(
         terms.required_anti_affinity, new
     )
-    return came or went
+    return added or removed
 
 
-def _all_about(terms: Sequence[AffinityTerm], pod: Pod) -> bool:
-    """Tell whether all *terms*, of which there must be some, are about *pod*."""
+def _all_match(terms: Sequence[AffinityTerm], pod: Pod) -> bool:
+    """Tell whether there are *terms*, and all match *pod*."""
     return bool(terms) and all(
         term.matches(pod.namespace, pod.labels, _UNLABELLED) for term in terms
     )
 
 
 def _domains_changed(pod: Pod, change: Change) -> bool:
-    """Tell whether a node came, or moved to another domain, that could take *pod* now."""
+    """Tell whether a node was added, or moved to another domain, that may now fit *pod*."""
     old, new = (each if isinstance(each, Node) else None for each in (change.old, change.new))
     terms = pod.affinity_terms
     if new is None or terms.problem:

@@ -1,4 +1,4 @@
-"""A pod's node selector and node affinity: where it must go, and where it would rather go.
+"""Node selectors and node affinity: required and preferred labels of nodes.
 
 Source: ``plugins/nodeaffinity/node_affinity.go``.
 """
@@ -32,10 +32,10 @@ from scheduler.snapshot.node_table import NodeTable
 
 
 class NodeAffinity:
-    """Rejects nodes that the pod's selector or affinity does not allow; ranks those it prefers.
+    """Rejects nodes that do not match the pod's selector or affinity; scores preferred terms.
 
     Args:
-        args: An affinity that holds for every pod beside its own.
+        args: An affinity that applies to every pod in addition to its own.
     """
 
     name = "NodeAffinity"
@@ -51,12 +51,12 @@ class NodeAffinity:
         )
 
     def pre_filter(self, pod: Pod, nodes: NodeTable) -> PreFilterAnswer:  # noqa: ARG002
-        """Skip pods without requirements; narrow to the nodes that affinity names."""
+        """Skip pods without requirements; return the node names that affinity requires."""
         affinity = node_affinity_of(pod)
         required = (
             affinity.required_during_scheduling_ignored_during_execution if affinity else None
         )
-        if required is None and pod.spec.node_selector is None and self._enforced.indifferent:
+        if required is None and pod.spec.node_selector is None and self._enforced.accepts_all:
             return Skip()
         names = _names_of(required) if required else None
         if names is None:
@@ -66,7 +66,7 @@ class NodeAffinity:
         return Only(names)
 
     def filter(self, pod: Pod, nodes: NodeTable) -> Iterator[Rejection]:
-        """Reject what the added affinity does not allow, then what the pod itself does not."""
+        """Reject nodes that do not match the added affinity, then those for the pod's own."""
         allowed = self._enforced.mask(nodes)
         if not allowed.all():
             text = "node(s) didn't match scheduler-enforced node affinity"
@@ -77,24 +77,25 @@ class NodeAffinity:
             yield Rejection(unmatched, text, resolvable=False)
 
     def score(self, pod: Pod, nodes: NodeTable) -> Scores | None:
-        """Add up the weights of the preferred terms that each node matches.
+        """Sum the weights of the preferred terms that each node matches.
 
         Raises:
             MalformedObject: If a preferred term is invalid.
         """
-        wishes = tuple(_with_preferences(self._added, node_affinity_of(pod)))
-        if not wishes:
+        affinities = tuple(_with_preferences(self._added, node_affinity_of(pod)))
+        if not affinities:
             return None
         scores = np.zeros(len(nodes), dtype=np.int64)
-        for affinity in wishes:
-            for wish in preferred_of(affinity):
-                scores += wish.weight * wish.term.mask(nodes)
+        for affinity in affinities:
+            for preferred in preferred_of(affinity):
+                scores += preferred.weight * preferred.term.mask(nodes)
         return scores
 
     def _node_matches(self, pod: Pod, change: Change) -> bool:
-        """Tell whether a node began to match *pod*; in doubt about what an invalid term means, yes.
+        """Tell whether a node matches *pod* that did not before; yes if an invalid term may.
 
-        An affinity added by the operator only decides about the node as it is now.
+        The affinity that the operator added is checked against the new version of the node alone,
+        as upstream does.
         """
         if not isinstance(change.new, Node):
             return True
@@ -113,7 +114,7 @@ def _with_preferences(*affinities: Affinity | None) -> Iterator[Affinity]:
 
 
 def _names_of(required: NodeSelector) -> frozenset[str] | None:
-    """Return the nodes that *required* names; None where a term names none and any may do."""
+    """Return the node names in *required*; None if a term has none and may match any node."""
     names: frozenset[str] | None = None
     for term in required.node_selector_terms or ():
         named = _names_of_term(term)
@@ -124,7 +125,7 @@ def _names_of(required: NodeSelector) -> frozenset[str] | None:
 
 
 def _names_of_term(term: NodeSelectorTerm) -> frozenset[str] | None:
-    # A list of several names narrows here, although the filter then takes it to be invalid.
+    # Upstream reads a list of several names here too, although its filter takes that as invalid.
     lists = [
         frozenset(field.values)
         for field in term.match_fields
@@ -134,10 +135,10 @@ def _names_of_term(term: NodeSelectorTerm) -> frozenset[str] | None:
 
 
 def _added_affinity(raw: dict[str, Any] | None) -> Affinity:
-    """Read the affinity that the operator adds.
+    """Decode and check the affinity that the operator adds.
 
     Raises:
-        ConfigurationError: If it cannot be used.
+        ConfigurationError: If it is invalid.
     """
     try:
         added = msgspec.convert(raw or {}, Affinity)

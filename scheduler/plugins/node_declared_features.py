@@ -1,4 +1,4 @@
-"""A pod that needs a feature of the kubelet goes to nodes whose kubelet declares it.
+"""Nodes must declare the kubelet features that a pod needs.
 
 Source: ``plugins/nodedeclaredfeatures/nodedeclaredfeatures.go`` and
 ``component-helpers/nodedeclaredfeatures/features/``.
@@ -55,7 +55,7 @@ class NodeDeclaredFeatures:
     )
 
     def pre_filter(self, pod: Pod, nodes: NodeTable) -> Skip | None:  # noqa: ARG002
-        """Skip pods that any kubelet can run."""
+        """Skip pods that need no declared feature."""
         return None if _required_by(pod) else Skip()
 
     def filter(self, pod: Pod, nodes: NodeTable) -> Iterator[Rejection]:

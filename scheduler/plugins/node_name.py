@@ -1,4 +1,4 @@
-"""A pod that names its node goes there or nowhere.
+"""A pod with ``spec.nodeName`` fits that node alone.
 
 Source: ``plugins/nodename/node_name.go``.
 """
@@ -19,7 +19,7 @@ class NodeName:
     requeue_on = (Requeue(NODE_ADD),)
 
     def filter(self, pod: Pod, nodes: NodeTable) -> Iterator[Rejection]:
-        """Reject nodes of other names; a pod that names none fits all."""
+        """Reject nodes with other names; a pod without ``spec.nodeName`` fits all."""
         if pod.node_name:
             others = ~nodes.named((pod.node_name,))
             yield Rejection(

@@ -1,8 +1,8 @@
-"""Two pods cannot have the same port of one host.
+"""A host port can be used by one pod at a time.
 
 Source: ``plugins/nodeports/node_ports.go`` and ``kube-scheduler/framework/types.go``
-(HostPortInfo). Ports in use are counted, not kept as a set: where two pods share a port already
-and one of them leaves, the port stays taken.
+(HostPortInfo). Ports in use are counted, where upstream keeps a set: if two pods on a node use the
+same port already and one of them is removed, the port stays in use.
 """
 
 from collections.abc import Iterator
@@ -15,17 +15,17 @@ from scheduler.snapshot.node_table import NodeTable
 
 
 def _port_freed(pod: Pod, change: Change) -> bool:
-    """Tell whether the pod that is gone had a node, and a port that *pod* wants there."""
-    gone = change.old
-    if not isinstance(gone, Pod):
+    """Tell whether the deleted pod had a node, and used a port there that *pod* wants."""
+    old = change.old
+    if not isinstance(old, Pod):
         return True
-    return bool(gone.node_name or gone.nominated_node) and any(
-        ports_conflict(wanted, used) for wanted in pod.host_ports for used in gone.host_ports
+    return bool(old.node_name or old.nominated_node) and any(
+        ports_conflict(wanted, used) for wanted in pod.host_ports for used in old.host_ports
     )
 
 
 class NodePorts:
-    """Rejects nodes on which a host port that the pod wants is taken."""
+    """Rejects nodes on which a host port that the pod wants is in use."""
 
     name = "NodePorts"
     node_local = True
@@ -39,7 +39,7 @@ class NodePorts:
         return None if pod.host_ports else Skip()
 
     def filter(self, pod: Pod, nodes: NodeTable) -> Iterator[Rejection]:
-        """Reject nodes on which another pod has a port that *pod* wants."""
+        """Reject nodes on which another pod uses a port that *pod* wants."""
         if not pod.host_ports:
             return
         taken = nodes.port_conflicts(pod.host_ports)

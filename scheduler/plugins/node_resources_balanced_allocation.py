@@ -1,4 +1,4 @@
-"""A node is better the more evenly its resources are used.
+"""Prefers nodes whose resources are used evenly.
 
 Source: ``plugins/noderesources/balanced_allocation.go``. The order of the floating point operations
 is upstream's: scores are truncated, and compared digit for digit.
@@ -20,10 +20,10 @@ Floats = NDArray[np.float64]
 
 
 class NodeResourcesBalancedAllocation:
-    """Ranks nodes by how much more even the pod makes the use of their resources.
+    """Scores nodes by how much more evenly their resources are used with the pod.
 
     Args:
-        args: The resources that count; all weigh the same.
+        args: The resources that count; all have the same weight.
     """
 
     name = "NodeResourcesBalancedAllocation"
@@ -38,7 +38,11 @@ class NodeResourcesBalancedAllocation:
         self._resources = tuple(resource.name for resource in args.resources)
 
     def score(self, pod: Pod, nodes: NodeTable) -> Scores | None:
-        """Compare each node with and without *pod*; 75 where nothing changes."""
+        """Compare each node with and without *pod*; 75 if nothing changes.
+
+        Pods that request none of the resources are skipped (upstream: isBestEffortPod): they would
+        score 75 everywhere.
+        """
         requests = pod.placed_requests
         if not any(requests.get(name, 0) for name in self._resources):
             return None
@@ -53,7 +57,7 @@ class NodeResourcesBalancedAllocation:
 def _by_resources_had(
     uses: Sequence[ResourceUse], has: Sequence[NDArray[np.bool_]], rows: int
 ) -> Scores:
-    """Score nodes apart that have different resources: what a node lacks does not count there."""
+    """Score nodes with different resources separately: a resource that a node lacks is left out."""
     kind = np.zeros(rows, dtype=np.int64)
     for bit, mask in enumerate(has):
         kind |= mask.astype(np.int64) << bit
@@ -66,14 +70,15 @@ def _by_resources_had(
 
 
 def _improvement(uses: Sequence[ResourceUse], rows: int) -> Scores:
-    """Map the change of evenness that the pod brings, -100 to 100, to 0 to 100, 75 being none."""
+    """Turn the change in evenness, from -100 to 100, into a score; no change is 75."""
     after = _evenness([(use.requested + use.incoming) / use.allocatable for use in uses], rows)
     before = _evenness([use.requested / use.allocatable for use in uses], rows)
     return 50 + (50 + after - before) // 2
 
 
 def _evenness(fractions: Sequence[Floats], rows: int) -> Scores:
-    """Return 100 where all *fractions* are the same, and less the more they deviate."""
+    """Return 100 if all *fractions* are equal, and less the more they deviate."""
+    # In place: the arrays were computed for this call, and a cluster has many nodes.
     for fraction in fractions:
         np.minimum(fraction, 1.0, out=fraction)
     if len(fractions) < 2:
@@ -84,6 +89,7 @@ def _evenness(fractions: Sequence[Floats], rows: int) -> Scores:
 
 def _deviation(fractions: Sequence[Floats]) -> Floats:
     if len(fractions) == 2:
+        # Upstream takes this short way for two resources; the general one rounds differently.
         return np.abs((fractions[0] - fractions[1]) / 2)
     mean = _sum(fractions) / len(fractions)
     squares = _sum([(fraction - mean) * (fraction - mean) for fraction in fractions])
@@ -91,7 +97,7 @@ def _deviation(fractions: Sequence[Floats]) -> Floats:
 
 
 def _sum(terms: Sequence[Floats]) -> Floats:
-    """Add up from the first to the last, which fixes how the result is rounded."""
+    """Add from the first to the last: the order decides how the result is rounded."""
     total = terms[0].copy()
     for term in terms[1:]:
         total += term

@@ -1,8 +1,8 @@
-"""A pod fits where what it requests is still free; where more, or less, is free is better.
+"""Nodes need enough unrequested resources for a pod, and are scored by what is left.
 
 Source: ``plugins/noderesources/`` (fit.go, least_allocated.go, most_allocated.go,
-requested_to_capacity_ratio.go) and ``plugins/helper/shape_score.go``. Extended resources backed by
-devices of the DRA API are compared like any other.
+requested_to_capacity_ratio.go) and ``plugins/helper/shape_score.go``. Extended resources that the
+DRA API backs with devices are compared like any other.
 """
 
 from bisect import bisect_left
@@ -33,20 +33,20 @@ _FIRST: Final = (CPU, MEMORY, EPHEMERAL_STORAGE)
 _STRATEGIES: Final = (LEAST_ALLOCATED, MOST_ALLOCATED, REQUESTED_TO_CAPACITY_RATIO)
 _TOP_SHAPE_SCORE: Final = 10
 _MULTIPLIED_MAXIMUM: Final = (2**63 - 1) // MAX_NODE_SCORE
-"""Of more than this, a hundred times as much is not within int64."""
+"""The largest amount that fits int64 when multiplied by MAX_NODE_SCORE."""
 
 Rate = Callable[[Int64s, Int64s], Scores]
-"""From what is requested and what is allocatable of one resource to 0 to 100."""
+"""Turns the requested and the allocatable amount of one resource into a score of 0 to 100."""
 
 Rated = tuple[Scores, Int64s | int]
-"""The scores for one resource, and their weight: one for all rows, or one a row."""
+"""The scores for one resource, and their weight: one for all rows, or one for each."""
 
 
 class NodeResourcesFit:
-    """Rejects nodes with too little left for the pod, and ranks the others by what is left.
+    """Rejects nodes with too little left for the pod, and scores the others by what is left.
 
     Args:
-        args: Resources to pass over, and how to score.
+        args: Resources to ignore, and the scoring strategy.
     """
 
     name = "NodeResourcesFit"
@@ -62,15 +62,15 @@ class NodeResourcesFit:
         self._by_shape = strategy.type == REQUESTED_TO_CAPACITY_RATIO
         self._rate = _rating(strategy)
         self.requeue_on = (
-            Requeue(ClusterEvent(POD, Action.DELETE | Action.UPDATE_POD_SCALE_DOWN), _pod_gave_way),
+            Requeue(ClusterEvent(POD, Action.DELETE | Action.UPDATE_POD_SCALE_DOWN), _pod_freed),
             Requeue(ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_ALLOCATABLE), _node_grew),
         )
 
     def filter(self, pod: Pod, nodes: NodeTable) -> Iterator[Rejection]:
-        """Reject full nodes, once for each resource that is short.
+        """Reject nodes with too many pods, then nodes that lack a resource, by resource.
 
-        A node whose allocatable amount is too small by itself is beyond help. What *pod* does not
-        request is never short, however overcommitted the node is.
+        Preemption cannot help where even the allocatable amount is too small. A resource that *pod*
+        does not request never rejects, however overcommitted the node is.
         """
         full = nodes.pod_count >= nodes.allowed_pods
         if full.any():
@@ -83,16 +83,17 @@ class NodeResourcesFit:
                 yield Rejection(short, f"Insufficient {resource}", resolvable=large_enough)
 
     def score(self, pod: Pod, nodes: NodeTable) -> Scores:
-        """Rate the use of each resource with *pod* there, and take the weighted mean."""
+        """Score the use of each resource with *pod* on the node, and return the weighted mean."""
         mean = _rounded_mean_of_nonzero if self._by_shape else _mean
         return mean(list(self._rated(pod, nodes)), len(nodes))
 
     def _rated(self, pod: Pod, nodes: NodeTable) -> Iterator[Rated]:
-        """Rate each resource that counts for *pod*; where a node has none of it, it weighs 0."""
+        """Score each resource that counts for *pod*; on a node without it, its weight is 0."""
         for resource in self._resources:
             use = use_of(nodes, resource.name, pod.scored_requests, with_defaults=True)
             if use is None:
                 continue
+            # Upstream's defaulting turns a weight of 0 into 1.
             weight = resource.weight or 1
             requested = use.requested + use.incoming
             has = use.allocatable > 0
@@ -102,38 +103,39 @@ class NodeResourcesFit:
                 yield self._rate(requested, np.where(has, use.allocatable, 1)), weight * has
 
     def _compared(self, requests: Amounts) -> Iterator[tuple[str, int]]:
-        """Yield what is compared with the nodes, in the order of the reasons."""
+        """Yield the requests to compare with the nodes, in the order of upstream's reasons."""
         for name in _FIRST:
             if requests.get(name, 0) > 0:
                 yield name, requests[name]
         for name, amount in requests.items():
-            if amount > 0 and name not in _FIRST and not self._passes_over(name):
+            if amount > 0 and name not in _FIRST and not self._is_ignored(name):
                 yield name, amount
 
-    def _passes_over(self, name: str) -> bool:
+    def _is_ignored(self, name: str) -> bool:
         group = name.partition("/")[0]
         return is_extended(name) and (name in self._ignored or group in self._ignored_groups)
 
 
-# How use becomes a score.
+# Scoring strategies.
 
 
 def _rate_least(requested: Int64s, allocatable: Int64s) -> Scores:
-    """Return the share that is left free; 0 where more is requested than there is."""
+    """Return the free share; 0 if more is requested than allocatable."""
     free = allocatable - requested
     np.maximum(free, 0, out=free)
     return _percentage(free, allocatable)
 
 
 def _rate_most(requested: Int64s, allocatable: Int64s) -> Scores:
-    """Return the share that is used; 100 where more is requested than there is."""
+    """Return the used share; 100 if more is requested than allocatable."""
     return _percentage(np.minimum(requested, allocatable), allocatable)
 
 
 def _percentage(part: Int64s, whole: Int64s) -> Scores:
-    """Return how many hundredths *part* is of *whole*, cut off; *part* is used up.
+    """Return *part* of *whole* in percent, truncated; *part* is overwritten.
 
-    Upstream multiplies within int64 whatever the amount, and wraps around where it is too large.
+    Upstream multiplies in int64 and wraps around if the amount is too large; here such amounts are
+    computed exactly, in Python's integers.
     """
     large = (part > _MULTIPLIED_MAXIMUM).nonzero()[0]
     exact = [
@@ -153,7 +155,7 @@ def _rating(strategy: ScoringStrategy) -> Rate:
 
 
 def _rate_by(shape: Sequence[ShapePoint]) -> Rate:
-    """Return a rating that looks the utilization up on *shape*, drawn from 0 to 100 percent."""
+    """Return a function that looks the utilization up on *shape*, sampled at 0 to 100 percent."""
     curve = np.array([_score_on(shape, percent) for percent in range(101)], dtype=np.int64)
 
     def rate(requested: Int64s, allocatable: Int64s) -> Scores:
@@ -163,7 +165,7 @@ def _rate_by(shape: Sequence[ShapePoint]) -> Rate:
 
 
 def _score_on(shape: Sequence[ShapePoint], percent: int) -> int:
-    """Interpolate between the corners of *shape*, towards zero as Go divides."""
+    """Interpolate between the points of *shape*; division truncates as Go's does."""
     scale = MAX_NODE_SCORE // _TOP_SHAPE_SCORE
     index = bisect_left(shape, percent, key=lambda point: point.utilization)
     if index in {0, len(shape)}:
@@ -175,7 +177,7 @@ def _score_on(shape: Sequence[ShapePoint], percent: int) -> int:
 
 
 def _mean(rated: Sequence[Rated], rows: int) -> Scores:
-    """Return the weighted mean, cut off; 0 where nothing counts."""
+    """Return the weighted mean, truncated; 0 if no resource counts."""
     weights: Int64s | int = sum(weight for _, weight in rated)
     total = np.zeros(rows, dtype=np.int64)
     for scores, weight in rated:
@@ -186,7 +188,10 @@ def _mean(rated: Sequence[Rated], rows: int) -> Scores:
 
 
 def _rounded_mean_of_nonzero(rated: Sequence[Rated], rows: int) -> Scores:
-    """Return the weighted mean of what scored at all, rounded; 0 where nothing did."""
+    """Return the weighted mean of the scores above 0, rounded; 0 if there is none.
+
+    Only this strategy leaves out scores of 0 and rounds (buildRequestedToCapacityRatioScorer).
+    """
     total, weights = np.zeros(rows, dtype=np.int64), np.zeros(rows, dtype=np.int64)
     for scores, weight in rated:
         total += scores * weight
@@ -194,21 +199,21 @@ def _rounded_mean_of_nonzero(rated: Sequence[Rated], rows: int) -> Scores:
     return np.floor(total / np.maximum(weights, 1) + 0.5).astype(np.int64)
 
 
-# What helps a pod that did not fit.
+# Queueing hints.
 
 
-def _pod_gave_way(pod: Pod, change: Change) -> bool:
-    """Tell whether a pod left its node, or now takes less of what *pod* requests."""
-    gone, left = change.old, change.new
-    if not isinstance(left, Pod):
-        return not isinstance(gone, Pod) or bool(gone.node_name or gone.nominated_node)
-    if left.uid == pod.uid:
+def _pod_freed(pod: Pod, change: Change) -> bool:
+    """Tell whether a pod was removed from its node, or requests less of what *pod* requests."""
+    old, new = change.old, change.new
+    if not isinstance(new, Pod):
+        return not isinstance(old, Pod) or bool(old.node_name or old.nominated_node)
+    if new.uid == pod.uid:
         return True
-    if not left.node_name:
+    if not new.node_name:
         return False
-    if not isinstance(gone, Pod) or gone.malformed or left.malformed:
+    if not isinstance(old, Pod) or old.malformed or new.malformed:
         return True
-    before, after = gone.placed_requests, left.placed_requests
+    before, after = old.placed_requests, new.placed_requests
     return any(
         amount and before.get(name, 0) > after.get(name, 0)
         for name, amount in pod.placed_requests.items()
@@ -216,7 +221,7 @@ def _pod_gave_way(pod: Pod, change: Change) -> bool:
 
 
 def _node_grew(pod: Pod, change: Change) -> bool:
-    """Tell whether a node would take *pod* if it were empty, and offers more than before."""
+    """Tell whether *pod* would fit the node if it were empty, and the node grew."""
     old, new = change.old, change.new
     if not isinstance(new, Node):
         return True
@@ -231,13 +236,13 @@ def _node_grew(pod: Pod, change: Change) -> bool:
 
 
 def _fits_empty(pod: Pod, node: Node) -> bool:
-    # Resources that the filter is told to pass over count here, as they do upstream.
+    # Resources that the filter ignores count here, as they do upstream.
     return node.allowed_pods > 0 and all(
         amount <= node.allocatable.get(name, 0) for name, amount in pod.requests.items() if amount
     )
 
 
-# What can be wrong with the arguments.
+# Validation of the arguments.
 
 
 def _problems(args: NodeResourcesFitArgs) -> Iterator[str]:

@@ -1,9 +1,10 @@
-"""A node that broke a promise to an owner's pod is spared the owner's next pods for a while.
+"""Keeps an owner's pods off a node that looked free and did not take a pod of the same owner.
 
-Kube-scheduler has no such plugin. It matters where others place pods on the same nodes: the node
-looks free to all of them at once, and what a kubelet refuses is created again and would go straight
-back. What is held against which node follows from facts and from time, and is known beforehand
-(`scheduler.model.trust`); nothing is remembered here.
+Kube-scheduler has no such plugin. It matters where several schedulers place pods on the same nodes:
+the node looks free to all of them at once, and a pod that its kubelet rejects is created again by
+its controller and would be bound to the same node again. Which nodes are distrusted follows from
+facts and from time (`scheduler.model.trust`, ``docs/decisions/0011-trust-is-a-fact.md``); the
+plugin itself has no state.
 """
 
 from collections.abc import Iterator
@@ -25,43 +26,46 @@ def _may_try_again(pod: Pod, change: Change) -> bool:
     return old.owner == owner_of(pod) and (not isinstance(new, Distrust) or new.on_trial)
 
 
-def _trial_is_off(pod: Pod, change: Change) -> bool:
-    """Tell whether another pod of the owner left its node (of one let in, a distrust tells)."""
+def _trial_ended(pod: Pod, change: Change) -> bool:
+    """Tell whether another pod of the owner was deleted, which may end a trial.
+
+    A trial that succeeded ends with a change of the `Distrust` instead.
+    """
     old = change.old
     return not isinstance(old, Pod) or (old.uid != pod.uid and owner_of(old) == owner_of(pod))
 
 
 class NodeTrust:
-    """Rejects nodes that lately refused a pod of the same owner, or let others take its room."""
+    """Rejects nodes that are distrusted for pods of the same owner."""
 
     name = "NodeTrust"
     each_world = True
     requeue_on = (
         Requeue(NODE_ADD),
         Requeue(ClusterEvent(NODE_DISTRUST, Action.UPDATE | Action.DELETE), _may_try_again),
-        Requeue(ClusterEvent(POD, Action.DELETE), _trial_is_off),
+        Requeue(ClusterEvent(POD, Action.DELETE), _trial_ended),
     )
 
     def pre_filter(self, pod: Pod, nodes: NodeTable) -> Skip | None:
-        """Skip pods whose owner has nothing against any node: nearly all of them."""
+        """Skip pods whose owner distrusts no node: nearly all pods."""
         return None if nodes.objects.distrusts(owner_of(pod)) else Skip()
 
     def filter(self, pod: Pod, nodes: NodeTable) -> Iterator[Rejection]:
-        """Reject what *pod*'s owner keeps away from; evictions there would be in vain."""
-        kept: dict[str, list[str]] = {}
+        """Reject the nodes that *pod*'s owner distrusts; preemption there would not help."""
+        names_by_reason: dict[str, list[str]] = {}
         for each in nodes.objects.distrusts(owner_of(pod)):
             if not each.on_trial:
-                kept.setdefault(each.why, []).append(each.node)
-            elif _is_tried(each, pod, nodes):
-                kept.setdefault(ON_TRIAL, []).append(each.node)
-        for why, names in kept.items():
-            refused = nodes.named(names)
-            if refused.any():
-                yield Rejection(refused, f"node(s) {why}", resolvable=False)
+                names_by_reason.setdefault(each.why, []).append(each.node)
+            elif _has_trial(each, pod, nodes):
+                names_by_reason.setdefault(ON_TRIAL, []).append(each.node)
+        for why, names in names_by_reason.items():
+            distrusted = nodes.named(names)
+            if distrusted.any():
+                yield Rejection(distrusted, f"node(s) {why}", resolvable=False)
 
 
-def _is_tried(distrust: Distrust, pod: Pod, nodes: NodeTable) -> bool:
-    """Tell whether another pod of the owner is on the node that no kubelet has let in yet."""
+def _has_trial(distrust: Distrust, pod: Pod, nodes: NodeTable) -> bool:
+    """Tell whether the node has another pod of the owner that its kubelet has not admitted yet."""
     row = nodes.row_of(distrust.node)
     return row is not None and any(
         other.uid != pod.uid and not is_admitted(other) and owner_of(other) == distrust.owner

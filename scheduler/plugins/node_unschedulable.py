@@ -1,4 +1,4 @@
-"""A cordoned node takes only pods that tolerate being there.
+"""Cordoned nodes accept only pods that tolerate the unschedulable taint.
 
 Source: ``plugins/nodeunschedulable/node_unschedulable.go``.
 """
@@ -30,7 +30,10 @@ def _own_tolerations_suffice(pod: Pod, change: Change) -> bool:
 
 
 class NodeUnschedulable:
-    """Rejects cordoned nodes; only ``spec.unschedulable`` counts, not the taint that follows it."""
+    """Rejects cordoned nodes.
+
+    ``spec.unschedulable`` counts, not the taint: the node lifecycle controller adds it later.
+    """
 
     name = "NodeUnschedulable"
     node_local = True
@@ -40,7 +43,7 @@ class NodeUnschedulable:
     )
 
     def filter(self, pod: Pod, nodes: NodeTable) -> Iterator[Rejection]:
-        """Reject cordoned nodes unless *pod* tolerates a cordon as if it were a taint."""
+        """Reject cordoned nodes unless *pod* tolerates the taint that stands for the cordon."""
         cordoned = nodes.unschedulable
         if cordoned.any() and not _tolerates_cordons(pod):
             yield Rejection(cordoned, "node(s) were unschedulable", resolvable=False)

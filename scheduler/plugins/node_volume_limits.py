@@ -1,7 +1,7 @@
-"""A node takes only so many volumes of a CSI driver.
+"""CSI drivers limit the number of volumes that can be attached to a node.
 
-Source: ``plugins/nodevolumelimits/csi.go``. Volumes of plugins that were part of Kubernetes once
-count as those of the drivers that took them over.
+Source: ``plugins/nodevolumelimits/csi.go``. Volumes of in-tree plugins count as volumes of the CSI
+drivers that those plugins were migrated to.
 """
 
 from collections import defaultdict
@@ -30,7 +30,7 @@ def _has_volumes(pod: Pod) -> bool:
 
 
 def _limit_raised(_: Pod, change: Change) -> bool:
-    """Tell whether the node takes more volumes of some driver than before."""
+    """Tell whether the node's limit for some driver is higher than before."""
     if not isinstance(change.old, CsiNode) or not isinstance(change.new, CsiNode):
         return True
     before = {driver.name: driver.limit or 0 for driver in change.old.spec.drivers}
@@ -40,30 +40,30 @@ def _limit_raised(_: Pod, change: Change) -> bool:
 
 
 def _volumes_freed(_: Pod, change: Change) -> bool:
-    gone = change.old
-    if not isinstance(gone, Pod):
+    old = change.old
+    if not isinstance(old, Pod):
         return True
-    return bool(gone.node_name or gone.nominated_node) and _has_volumes(gone)
+    return bool(old.node_name or old.nominated_node) and _has_volumes(old)
 
 
-def _claim_came(pod: Pod, change: Change) -> bool:
+def _claim_added(pod: Pod, change: Change) -> bool:
     return change.new is None or mounts(pod, change.new)
 
 
 def _detached(pod: Pod, change: Change) -> bool:
-    gone = change.old
-    if not isinstance(gone, VolumeAttachment):
+    old = change.old
+    if not isinstance(old, VolumeAttachment):
         return True
     return any(not claim.generated for claim in pod.claims) or any(
         isinstance(volume_of(disk), Untranslated)
-        or SUCCESSORS[plugin_of(disk)].driver == gone.spec.attacher
+        or SUCCESSORS[plugin_of(disk)].driver == old.spec.attacher
         for disk in pod.storage
         if plugin_of(disk)
     )
 
 
 class NodeVolumeLimits:
-    """Rejects nodes to which the pod's volumes could not be attached, for there are too many."""
+    """Rejects nodes on which the pod's volumes would exceed a driver's limit."""
 
     name = "NodeVolumeLimits"
     each_world = True
@@ -80,46 +80,50 @@ class NodeVolumeLimits:
         Requeue(ClusterEvent(Resource.CSI_NODE, Action.ADD)),
         Requeue(ClusterEvent(Resource.CSI_NODE, Action.UPDATE), _limit_raised),
         Requeue(ClusterEvent(POD, Action.DELETE), _volumes_freed),
-        Requeue(ClusterEvent(Resource.PERSISTENT_VOLUME_CLAIM, Action.ADD), _claim_came),
+        Requeue(ClusterEvent(Resource.PERSISTENT_VOLUME_CLAIM, Action.ADD), _claim_added),
         Requeue(ClusterEvent(Resource.VOLUME_ATTACHMENT, Action.DELETE), _detached),
     )
 
     def pre_filter(self, pod: Pod, nodes: NodeTable) -> PreFilterAnswer:  # noqa: ARG002
-        """Skip pods without volumes that a driver would attach."""
+        """Skip pods without volumes that a CSI driver attaches."""
         return None if _has_volumes(pod) else Skip()
 
     def filter(self, pod: Pod, nodes: NodeTable) -> Iterator[Rejection | Failure]:
-        """Reject nodes where the pod's volumes and those in use are more than the limit."""
+        """Reject nodes where volumes in use and new ones of the pod exceed the limit."""
         if not _has_volumes(pod):
             return
         volumes = nodes.volumes_of(pod)
         if isinstance(volumes, UnresolvedVolumes):
-            yield from _refuse(volumes, pod, nodes)
+            yield from _report_unresolved(volumes, pod, nodes)
         elif volumes:
-            yield from _judge(volumes, nodes)
+            yield from _check_limits(volumes, nodes)
 
 
-def _refuse(untold: UnresolvedVolumes, pod: Pod, nodes: NodeTable) -> Iterator[Rejection | Failure]:
-    """Say why the volumes of *pod* cannot be counted."""
+def _report_unresolved(
+    unresolved: UnresolvedVolumes, pod: Pod, nodes: NodeTable
+) -> Iterator[Rejection | Failure]:
+    """Yield why the volumes of *pod* cannot be counted, for the nodes that it concerns."""
     where = np.ones(len(nodes), dtype=np.bool_)
-    if untold.by_drivers:
-        told = nodes.named(each.metadata.name for each in nodes.objects.csi_nodes())
-        if told.any():
-            yield Failure(told, untold.why)
-        # Elsewhere no disk is translated, and nothing limited.
-        elsewhere = nodes.volumes_of(pod, drivers=False)
-        if not isinstance(elsewhere, UnresolvedVolumes):
+    if unresolved.by_drivers:
+        with_drivers = nodes.named(each.metadata.name for each in nodes.objects.csi_nodes())
+        if with_drivers.any():
+            yield Failure(with_drivers, unresolved.why)
+        # Nodes without a CSINode have no limits, and no disk is translated for them.
+        others = nodes.volumes_of(pod, drivers=False)
+        if not isinstance(others, UnresolvedVolumes):
             return
-        untold, where = elsewhere, ~told
+        unresolved, where = others, ~with_drivers
     if not where.any():
         return
-    if untold.not_found:
-        yield Rejection(where, untold.why, resolvable=False)
+    if unresolved.not_found:
+        yield Rejection(where, unresolved.why, resolvable=False)
     else:
-        yield Failure(where, untold.why)
+        yield Failure(where, unresolved.why)
 
 
-def _judge(volumes: frozenset[UniqueVolume], nodes: NodeTable) -> Iterator[Rejection | Failure]:
+def _check_limits(
+    volumes: frozenset[UniqueVolume], nodes: NodeTable
+) -> Iterator[Rejection | Failure]:
     unknown = np.zeros(len(nodes), dtype=np.bool_)
     for row, why in nodes.volume_problems.items():
         alone = np.zeros(len(nodes), dtype=np.bool_)

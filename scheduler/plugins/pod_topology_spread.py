@@ -1,10 +1,10 @@
-"""Pods that belong together are spread over zones, hosts or any other topology.
+"""Spreads pods evenly over the domains of a topology: zones, hosts or any other.
 
 Source: ``plugins/podtopologyspread/`` (common.go, filtering.go, scoring.go, plugin.go).
 
 Two quirks of upstream's are kept: a constraint without a selector matches nothing, and one with an
-empty selector matches the incoming pod but counts nobody. One is not: in a what-if, a pod that was
-never counted, being deleted or under an empty selector, is not counted either.
+empty selector matches the incoming pod but counts no pods. One is not: in a dry run, upstream's
+RemovePod subtracts pods that were never counted, terminating ones or those under an empty selector.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -50,7 +50,7 @@ _SELECT_PODS: Final[frozenset[str]] = frozenset(
         Resource.STATEFUL_SET,
     )
 )
-"""What default constraints take their selector from."""
+"""The resources whose selectors make up the selector of default constraints."""
 
 SYSTEM_DEFAULTS: Final = (
     TopologySpreadConstraint(topology_key=_HOSTNAME, when_unsatisfiable=_SOFT, max_skew=3),
@@ -65,10 +65,10 @@ class Constraint:
     """A constraint as it applies to one pod.
 
     Args:
-        written: The constraint as somebody wrote it.
-        selector: Which pods it is about.
+        written: The constraint in the pod's spec or in the plugin's arguments.
+        selector: The compiled selector.
         counted: The pods that are counted.
-        own: 1 where the incoming pod is one of those it is about.
+        own: 1 if the selector matches the incoming pod, else 0 (upstream's selfMatchNum).
     """
 
     written: TopologySpreadConstraint
@@ -78,25 +78,25 @@ class Constraint:
 
     @property
     def key(self) -> str:
-        """The node label that tells the domain."""
+        """The node label whose value is the domain."""
         return self.written.topology_key
 
     @property
     def honors_affinity(self) -> bool:
-        """Whether nodes that the pod's affinity rules out do not count."""
+        """Whether nodes that do not match the pod's node affinity are left out."""
         return self.written.node_affinity_policy in {None, _HONOR}
 
     @property
     def honors_taints(self) -> bool:
-        """Whether nodes that the pod does not tolerate do not count."""
+        """Whether nodes with taints that the pod does not tolerate are left out."""
         return self.written.node_taints_policy == _HONOR
 
 
 class PodTopologySpread:
-    """Rejects nodes that would spread the pod's like too unevenly; ranks those that even it out.
+    """Rejects nodes where a constraint's skew would be exceeded; prefers domains with few pods.
 
     Args:
-        args: The constraints of pods that bring none.
+        args: The constraints of pods that have none themselves.
     """
 
     name = "PodTopologySpread"
@@ -118,7 +118,7 @@ class PodTopologySpread:
     # Filter.
 
     def pre_filter(self, pod: Pod, nodes: NodeTable) -> Skip | None:
-        """Skip pods without constraints that must be kept.
+        """Skip pods without DoNotSchedule constraints.
 
         Raises:
             MalformedObject: If a selector is invalid.
@@ -126,7 +126,7 @@ class PodTopologySpread:
         return None if self._constraints(pod, nodes.objects, _HARD) else Skip()
 
     def filter(self, pod: Pod, nodes: NodeTable) -> Iterator[Rejection]:
-        """Reject each node for the first constraint that *pod* would break there."""
+        """Reject each node for the first constraint that *pod* would violate there."""
         constraints = self._constraints(pod, nodes.objects, _HARD)
         undecided = np.ones(len(nodes), dtype=np.bool_)
         for constraint, included in _with_included(pod, constraints, nodes, every_key=True):
@@ -135,6 +135,7 @@ class PodTopologySpread:
             if missing.any():
                 yield Rejection(missing, _MISSING_LABEL, resolvable=False)
                 undecided &= ~missing
+            # With fewer domains than minDomains the global minimum is 0: new domains are expected.
             enough = counts.registered >= (constraint.written.min_domains or 1)
             skew = counts.here + constraint.own - (counts.least if enough else 0)
             uneven = undecided & (skew > constraint.written.max_skew)
@@ -145,52 +146,56 @@ class PodTopologySpread:
     # Score.
 
     def score(self, pod: Pod, nodes: NodeTable) -> Scores | None:
-        """Add up what stands against each node: how many pods of the kind are around already.
+        """Sum the matching pods in each node's domains; `normalize` turns few into a high score.
 
-        Domains are weighted by how many there are, so that zones and hosts count alike.
+        Each constraint is weighted by the number of its domains, so that one over many hosts counts
+        like one over few zones (upstream: topologyNormalizingWeight).
         """
         constraints = self._constraints(pod, nodes.objects, _SOFT)
         if not constraints:
             return None
-        # The system's own constraints do not leave out nodes that lack a zone.
+        # The built-in defaults keep nodes without a zone (upstream: requireAllTopologies):
+        # many clusters have none, and spreading over hosts has to work there.
         strict = bool(pod.spec.topology_spread_constraints) or not self._system
         ignored = _lacking(nodes, constraints) if strict else np.zeros(len(nodes), dtype=np.bool_)
-        against = np.zeros(len(nodes), dtype=np.float64)
+        totals = np.zeros(len(nodes), dtype=np.float64)
         for constraint, included in _with_included(pod, constraints, nodes, every_key=strict):
             count, weight = _weigh(constraint, nodes, included, ignored)
             term = count * weight + float(constraint.written.max_skew - 1)
-            against += np.where(nodes.domains(constraint.key) == NO_DOMAIN, 0.0, term)
-        # Half a point rounds up, as away from zero does for what is never negative.
-        scores = np.floor(against + 0.5).astype(np.int64)
+            totals += np.where(nodes.domains(constraint.key) == NO_DOMAIN, 0.0, term)
+        # Go rounds halves away from zero: the same as up, since scores are never negative here.
+        scores = np.floor(totals + 0.5).astype(np.int64)
         scores[ignored] = _IGNORED
         return scores
 
     def normalize(self, scores: Scores, pod: Pod, nodes: NodeTable) -> Scores:  # noqa: ARG002
-        """Turn the scale round, so that the fewest pods make 100; ignored nodes get 0."""
-        kept = scores != _IGNORED
+        """Reverse the scale: the fewest pods score 100, ignored nodes 0."""
+        counted = scores != _IGNORED
         most = int(scores.max(initial=0))
         if most == 0:
-            return np.where(kept, MAX_NODE_SCORE, 0)
-        fewest = int(scores.min(where=kept, initial=most))
-        turned = MAX_NODE_SCORE * (most + fewest - scores) // most
-        return np.where(kept, turned, 0)
+            return np.where(counted, MAX_NODE_SCORE, 0)
+        fewest = int(scores.min(where=counted, initial=most))
+        reversed_scores = MAX_NODE_SCORE * (most + fewest - scores) // most
+        return np.where(counted, reversed_scores, 0)
 
     # Constraints.
 
     def _constraints(self, pod: Pod, objects: ClusterObjects, action: str) -> Sequence[Constraint]:
-        """Return what applies to *pod*: its own constraints, or the defaults if it has none."""
+        """Return *pod*'s own constraints, or the default ones if it has none."""
         if written := pod.spec.topology_spread_constraints:
-            return [_own(pod, each, i) for i, each in enumerate(written) if _asks(each, action)]
-        defaults = [each for each in self._defaults if _asks(each, action)]
+            return [
+                _own(pod, each, i) for i, each in enumerate(written) if _has_action(each, action)
+            ]
+        defaults = [each for each in self._defaults if _has_action(each, action)]
         selector = default_selector(pod, objects) if defaults else NOTHING
         if not defaults or selector.empty:
             return ()
         return [_constraint(pod, each, selector) for each in defaults]
 
-    # What helps a pod that did not fit.
+    # Queueing hints.
 
     def _counts_changed(self, pod: Pod, change: Change) -> bool:
-        """Tell whether a pod that counts came, went or changed its labels."""
+        """Tell whether a counted pod was added or removed, or changed its labels."""
         pods = [each for each in (change.old, change.new) if isinstance(each, Pod)]
         if not pods:
             return True
@@ -201,7 +206,7 @@ class PodTopologySpread:
             return True
         try:
             selectors = self._hard_selectors(pod)
-        except MalformedObject:
+        except MalformedObject:  # upstream's hint fails then, and a failing hint wakes the pod
             return True
         updated = len(pods) == 2
         if selectors is None:
@@ -219,14 +224,21 @@ class PodTopologySpread:
         )
 
     def _hard_selectors(self, pod: Pod) -> Sequence[Selector] | None:
-        """Return whom *pod*'s constraints count; None where services tell, unseen by hints."""
+        """Return the selectors of *pod*'s constraints; None for those of services and owners.
+
+        Hints get the changed object alone, and cannot read services.
+        """
         written = pod.spec.topology_spread_constraints
         if not written and self._hard(pod):
             return None
-        return [_own(pod, each, i).selector for i, each in enumerate(written) if _asks(each, _HARD)]
+        return [
+            _own(pod, each, i).selector
+            for i, each in enumerate(written)
+            if _has_action(each, _HARD)
+        ]
 
     def _domains_changed(self, pod: Pod, change: Change) -> bool:
-        """Tell whether a node that counts came, went, or moved to another domain."""
+        """Tell whether a node that counts was added or removed, or changed its domain."""
         keys = {each.topology_key for each in self._hard(pod)}
         nodes = [each for each in (change.old, change.new) if isinstance(each, Node)]
         labels = [each.metadata.labels for each in nodes]
@@ -238,23 +250,23 @@ class PodTopologySpread:
 
     def _hard(self, pod: Pod) -> Sequence[TopologySpreadConstraint]:
         written = pod.spec.topology_spread_constraints or self._defaults
-        return [each for each in written if _asks(each, _HARD)]
+        return [each for each in written if _has_action(each, _HARD)]
 
 
-def _asks(written: TopologySpreadConstraint, action: str) -> bool:
+def _has_action(written: TopologySpreadConstraint, action: str) -> bool:
     return written.when_unsatisfiable == action
 
 
 def _own(pod: Pod, written: TopologySpreadConstraint, index: int) -> Constraint:
-    """Compile a constraint of *pod*'s own; labels of the pod may narrow its selector.
+    """Compile a constraint of *pod*'s own; ``matchLabelKeys`` add the pod's labels to its selector.
 
     Raises:
         MalformedObject: If the selector is invalid.
     """
     path = f"spec.topologySpreadConstraints[{index}].labelSelector"
     selector = compile_selector(written.label_selector, path)
-    narrowing = {key: pod.labels[key] for key in written.match_label_keys if key in pod.labels}
-    return _constraint(pod, written, selector.and_also(equals(narrowing)))
+    own_labels = {key: pod.labels[key] for key in written.match_label_keys if key in pod.labels}
+    return _constraint(pod, written, selector.and_also(equals(own_labels)))
 
 
 def _constraint(pod: Pod, written: TopologySpreadConstraint, selector: Selector) -> Constraint:
@@ -268,7 +280,7 @@ def _constraint(pod: Pod, written: TopologySpreadConstraint, selector: Selector)
 
 
 def _involved(other: Pod, pod: Pod) -> bool:
-    """Tell whether *other* is *pod* itself, or has a node and could be counted."""
+    """Tell whether *other* is *pod* itself, or has a node and may be counted."""
     placed = bool(other.node_name or other.nominated_node)
     return other.uid == pod.uid or (placed and other.namespace == pod.namespace)
 
@@ -284,17 +296,17 @@ def _with_included(
     With *every_key*, a node that lacks the key of any constraint counts for none.
     """
     cluster = nodes.cluster
-    standing = np.ones(len(cluster), dtype=np.bool_)
+    with_keys = np.ones(len(cluster), dtype=np.bool_)
     if every_key:
-        standing &= ~_lacking(cluster, constraints)
-    wanted = tolerated = standing
+        with_keys &= ~_lacking(cluster, constraints)
+    wanted = tolerated = with_keys
     required = required_of(pod)
-    if not required.indifferent and any(each.honors_affinity for each in constraints):
+    if not required.accepts_all and any(each.honors_affinity for each in constraints):
         wanted = required.mask(cluster)
     if any(each.honors_taints for each in constraints):
         tolerated = ~cluster.untolerated(pod.spec.tolerations)
     for each in constraints:
-        included = standing
+        included = with_keys
         if each.honors_affinity:
             included = included & wanted
         if each.honors_taints:
@@ -310,15 +322,15 @@ def _lacking(nodes: NodeTable, constraints: Iterable[Constraint]) -> NodeMask:
     return lacking
 
 
-# How counts are weighed.
+# Weights.
 
 
 def _weigh(
     constraint: Constraint, nodes: NodeTable, included: NodeMask, ignored: NodeMask
 ) -> tuple[Int64s, float]:
-    """Return how many pods count against each node, and how much one of them weighs.
+    """Return how many matching pods each row's domain has, and the weight of one of them.
 
-    A host is its own domain, and counts its pods whatever policies say.
+    For hostnames upstream counts the pods of the node itself, whatever the node policies say.
     """
     if constraint.key == _HOSTNAME:
         hosts = len(nodes) - int(ignored.sum())
@@ -326,17 +338,18 @@ def _weigh(
     counts = nodes.count_domains(constraint.key, constraint.counted, included)
     here = counts.here
     ids = counts.domain[~ignored]
-    # Nodes without the key, unless they are ignored, are one domain more.
+    # Nodes without the key, unless they are ignored, are one more domain: upstream reads their
+    # missing label as an empty value.
     domains = int(np.count_nonzero(np.bincount(ids + 1)))
     blank = nodes.labelled(constraint.key, "")
-    if blank.any():  # and it is the domain of those whose label is there and empty
+    if blank.any():  # the label is present and empty: the same domain as nodes without it
         domains -= int((ids == NO_DOMAIN).any())
         lacking = included & (nodes.cluster.domains(constraint.key) == NO_DOMAIN)
         here = here + blank * nodes.cluster.count(constraint.counted)[lacking].sum()
     return here, log(domains + 2)
 
 
-# What can be wrong with the arguments.
+# Validation of the arguments.
 
 
 def _listed(args: PodTopologySpreadArgs) -> tuple[TopologySpreadConstraint, ...]:
@@ -361,7 +374,7 @@ def _problems(args: PodTopologySpreadArgs) -> Iterator[str]:
         if each.when_unsatisfiable not in {_HARD, _SOFT}:
             yield f"{path}.whenUnsatisfiable: must be {_HARD} or {_SOFT}"
         if each.label_selector is not None:
-            yield f"{path}.labelSelector: must be absent, since services and owners tell it"
+            yield f"{path}.labelSelector: must be absent: it follows from services and owners"
         if (each.topology_key, each.when_unsatisfiable) in seen:
             yield f"{path}: repeats a topologyKey with the same whenUnsatisfiable"
         seen.add((each.topology_key, each.when_unsatisfiable))

@@ -1,4 +1,4 @@
-"""Pods of higher priority go first.
+"""Orders the queue by priority.
 
 Source: ``plugins/queuesort/priority_sort.go``.
 """
@@ -7,7 +7,7 @@ from scheduler.model.pod import Pod
 
 
 class PrioritySort:
-    """Orders the queue by priority; the queue itself breaks ties by time of arrival."""
+    """Pops pods of higher priority first; the queue itself orders equal ones by time of arrival."""
 
     name = "PrioritySort"
 

@@ -1,4 +1,4 @@
-"""A pod stays outside the queue until all its scheduling gates are gone.
+"""Keeps a pod out of the active queue until all its scheduling gates are removed.
 
 Source: ``plugins/schedulinggates/scheduling_gates.go``.
 """
@@ -13,7 +13,7 @@ def _own_gates_gone(pod: Pod, change: Change) -> bool:
 
 
 class SchedulingGates:
-    """Keeps pods with scheduling gates out of the queue."""
+    """Gates pods that have scheduling gates."""
 
     name = "SchedulingGates"
     requeue_on = (
@@ -21,7 +21,7 @@ class SchedulingGates:
     )
 
     def pre_enqueue(self, pod: Pod) -> Gate | None:
-        """Name the gates that keep *pod* waiting."""
+        """Gate *pod* if it has scheduling gates, and name them."""
         gates = pod.spec.scheduling_gates
         if not gates:
             return None

@@ -1,7 +1,7 @@
-"""Taints repel pods that do not tolerate them.
+"""Taints keep pods off nodes unless the pods tolerate them.
 
-Source: ``plugins/tainttoleration/taint_toleration.go``. The gate for comparing tolerations (Lt, Gt)
-is off, as it is by default: they match nothing.
+Source: ``plugins/tainttoleration/taint_toleration.go``. Upstream's gate for the operators Lt and Gt
+of tolerations is off by default; here they match nothing.
 """
 
 from collections.abc import Iterator
@@ -21,17 +21,17 @@ from scheduler.model.taints import (
 from scheduler.snapshot.node_table import NodeTable
 
 
-def _repelled(pod: Pod, node: Node) -> bool:
+def _is_untolerated(pod: Pod, node: Node) -> bool:
     tolerations = pod.spec.tolerations
     return first_untolerated(node.spec.taints, tolerations, DO_NOT_SCHEDULE) is not None
 
 
 def _node_became_tolerable(pod: Pod, change: Change) -> bool:
-    """Tell whether a new node, or one that repelled *pod* before, repels it no more."""
+    """Tell whether *pod* tolerates the node now, and did not before."""
     if not isinstance(change.new, Node):
         return True
-    before = not isinstance(change.old, Node) or _repelled(pod, change.old)
-    return before and not _repelled(pod, change.new)
+    before = not isinstance(change.old, Node) or _is_untolerated(pod, change.old)
+    return before and not _is_untolerated(pod, change.new)
 
 
 def _own_tolerations_changed(pod: Pod, change: Change) -> bool:
@@ -39,7 +39,7 @@ def _own_tolerations_changed(pod: Pod, change: Change) -> bool:
 
 
 class TaintToleration:
-    """Rejects nodes that repel the pod, and ranks lower those that would rather not have it."""
+    """Rejects nodes with untolerated taints; scores down those with untolerated preferences."""
 
     name = "TaintToleration"
     node_local = True
@@ -51,17 +51,17 @@ class TaintToleration:
 
     def filter(self, pod: Pod, nodes: NodeTable) -> Iterator[Rejection]:
         """Reject nodes with a NoSchedule or NoExecute taint that *pod* does not tolerate."""
-        repelled = nodes.untolerated(pod.spec.tolerations)
-        if repelled.any():
-            yield Rejection(repelled, "node(s) had untolerated taint(s)", resolvable=False)
+        untolerated = nodes.untolerated(pod.spec.tolerations)
+        if untolerated.any():
+            yield Rejection(untolerated, "node(s) had untolerated taint(s)", resolvable=False)
 
     def score(self, pod: Pod, nodes: NodeTable) -> Scores:
         """Count the PreferNoSchedule taints that *pod* does not tolerate."""
 
-        def unwelcome(taints: tuple[Taint, ...]) -> int:
+        def untolerated_preferences(taints: tuple[Taint, ...]) -> int:
             return sum(
                 taint.effect == PREFER_NO_SCHEDULE and not tolerated(taint, pod.spec.tolerations)
                 for taint in taints
             )
 
-        return nodes.by_taints(unwelcome)
+        return nodes.by_taints(untolerated_preferences)

@@ -1,9 +1,9 @@
-"""A pod that asks for what this scheduler cannot give is told so, and not bound wrongly.
+"""Rejects pods that need a feature which this scheduler lacks, instead of binding them wrongly.
 
 kube-scheduler allocates devices before it binds a pod with resource claims (DynamicResources), and
-places the pods of a group together (GangScheduling, alpha). Nothing here does either. To bind such
-a pod all the same would start it without its devices, or break up its group. Whoever brings a
-plugin of their own for that disables this one.
+places the pods of a group together (GangScheduling, alpha). This scheduler does neither: a bound
+pod would start without its devices or without its group. A user with an out-of-tree plugin for one
+of these features disables this plugin.
 """
 
 from scheduler.framework.cluster_event import Requeue
@@ -13,7 +13,7 @@ from scheduler.snapshot.node_table import NodeTable
 
 
 def _unsupported(pod: Pod) -> str:
-    """Return which wish of *pod* nobody here can grant; empty where there is none."""
+    """Return the first unsupported feature that *pod* needs; empty if there is none."""
     spec = pod.spec
     if spec.resource_claims:
         return "resource claims (spec.resourceClaims)"
@@ -25,15 +25,17 @@ def _unsupported(pod: Pod) -> str:
 
 
 class UnsupportedFeatures:
-    """Refuses pods with resource claims, and pods of scheduling groups."""
+    """Rejects pods with resource claims, and pods of scheduling groups."""
 
     name = "UnsupportedFeatures"
-    # What it refuses a pod for cannot be changed once the pod exists.
+    # No event can help: these fields of a pod are immutable.
     requeue_on: tuple[Requeue, ...] = ()
 
     def pre_filter(self, pod: Pod, nodes: NodeTable) -> PreFilterAnswer:  # noqa: ARG002
-        """Refuse every node to pods that want what is not supported."""
-        wish = _unsupported(pod)
-        if not wish:
+        """Reject every node for pods that need an unsupported feature."""
+        feature = _unsupported(pod)
+        if not feature:
             return Skip()
-        return Refused(f"pod has {wish}, which this scheduler does not support", resolvable=False)
+        return Refused(
+            f"pod has {feature}, which this scheduler does not support", resolvable=False
+        )

@@ -1,8 +1,8 @@
-"""A disk that only one pod may write to, and a claim that only one pod may use at all.
+"""Disks that only one pod may write to, and claims that only one pod may use (ReadWriteOncePod).
 
-Source: ``plugins/volumerestrictions/volume_restrictions.go``. Where pods come or go in a what-if,
-claims in use are counted as if they had been there, or not, from the start; upstream counts the
-names of claims then, whatever their namespace, and a claim that a pod mounts twice counts twice.
+Source: ``plugins/volumerestrictions/volume_restrictions.go``. With pods added
+or removed in a what-if, claims in use are counted as if the cluster had always been so; upstream
+counts the names of claims then, whatever their namespace, and twice if a pod mounts one twice.
 """
 
 from collections.abc import Iterator
@@ -21,24 +21,24 @@ from scheduler.snapshot.volume_use import claim_not_found, mounts
 
 
 def _volume_freed(pod: Pod, change: Change) -> bool:
-    """Tell whether the pod that is gone had a disk or a claim that *pod* wants."""
-    gone = change.old
-    if not isinstance(gone, Pod):
+    """Tell whether the deleted pod used a disk or a claim that *pod* wants."""
+    old = change.old
+    if not isinstance(old, Pod):
         return True
-    if gone.namespace != pod.namespace:
+    if old.namespace != pod.namespace:
         return False
-    disks = any(wanted.conflicts(used) for wanted in disks_of(pod) for used in disks_of(gone))
+    disks = any(wanted.conflicts(used) for wanted in disks_of(pod) for used in disks_of(old))
     return disks or not {claim.name for claim in pod.claims if not claim.generated}.isdisjoint(
-        claim.name for claim in gone.claims if not claim.generated
+        claim.name for claim in old.claims if not claim.generated
     )
 
 
-def _claim_came(pod: Pod, change: Change) -> bool:
+def _claim_added(pod: Pod, change: Change) -> bool:
     return change.new is None or mounts(pod, change.new, generated=False)
 
 
 class VolumeRestrictions:
-    """Rejects nodes where a disk is taken, and all nodes where a claim of the pod's is."""
+    """Rejects nodes where a disk is in use, and all nodes if an exclusive claim is."""
 
     name = "VolumeRestrictions"
     each_world = True
@@ -46,11 +46,11 @@ class VolumeRestrictions:
     requeue_on = (
         Requeue(ClusterEvent(POD, Action.DELETE), _volume_freed),
         Requeue(NODE_ADD),
-        Requeue(ClusterEvent(Resource.PERSISTENT_VOLUME_CLAIM, Action.ADD), _claim_came),
+        Requeue(ClusterEvent(Resource.PERSISTENT_VOLUME_CLAIM, Action.ADD), _claim_added),
     )
 
     def pre_filter(self, pod: Pod, nodes: NodeTable) -> PreFilterAnswer:
-        """Skip pods without such disks whose claims nobody else uses."""
+        """Skip pods without such disks whose exclusive claims no other pod uses."""
         if not pod.storage:
             return Skip()
         for claim in pod.claims:
@@ -61,7 +61,10 @@ class VolumeRestrictions:
         return Skip()
 
     def filter(self, pod: Pod, nodes: NodeTable) -> Iterator[Rejection]:
-        """Reject nodes on which a disk is taken, and those in whose world a claim is."""
+        """Reject nodes on which a disk is in use, and all on which an exclusive claim still is.
+
+        A what-if may free a claim by removing its user from one node: so each row is asked.
+        """
         if not pod.storage:
             return
         taken = nodes.disks_taken(disks_of(pod))
@@ -77,7 +80,7 @@ class VolumeRestrictions:
 
 
 def _users_of_exclusive_claims(pod: Pod, nodes: NodeTable) -> Int64s:
-    """Count, in the world of each row, who uses the claims that *pod* must have for itself."""
+    """Count, for each row with its what-if changes, the users of *pod*'s exclusive claims."""
     users = np.zeros(len(nodes), dtype=np.int64)
     for key in {wanted.key for wanted in pod.claims if not wanted.generated}:
         claim = nodes.objects.claim(pod.namespace, key.partition("/")[2])

@@ -1,7 +1,7 @@
-"""A volume with a zone written on it goes to nodes of that zone.
+"""Nodes must be in the zone and region that a volume's labels name.
 
-Source: ``plugins/volumezone/volume_zone.go``. Volumes that say from where they can be reached in
-their node affinity are judged by VolumeBinding; labels are how it was said before.
+Source: ``plugins/volumezone/volume_zone.go``. Labels are the older way; newer volumes have a node
+affinity, which VolumeBinding checks.
 """
 
 from collections.abc import Iterator
@@ -21,11 +21,11 @@ from scheduler.snapshot.node_table import NodeTable
 from scheduler.snapshot.volume_use import claim_not_found, mounts
 
 _LABELS: Final = (BETA_ZONE, BETA_REGION, ZONE, REGION)
-_SUCCESSORS: Final = {BETA_ZONE: ZONE, BETA_REGION: REGION}
+_GA_KEYS: Final = {BETA_ZONE: ZONE, BETA_REGION: REGION}
 
 
 def _topologies(volume: PersistentVolume) -> tuple[tuple[str, frozenset[str]], ...]:
-    """Return the zones and regions written on *volume*; what cannot be read is passed over."""
+    """Return the zones and regions in the labels of *volume*; unreadable ones are ignored."""
     labels = ((key, volume.metadata.labels.get(key)) for key in _LABELS)
     read = ((key, _read_zones(text)) for key, text in labels if text is not None)
     return tuple((key, zones) for key, zones in read if zones is not None)
@@ -37,7 +37,7 @@ def _read_zones(text: str) -> frozenset[str] | None:
     return None if "" in zones else zones
 
 
-def _class_delays(_: Pod, change: Change) -> bool:
+def _class_may_delay(_: Pod, change: Change) -> bool:
     new = change.new
     return not isinstance(new, StorageClass) or new.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
 
@@ -53,7 +53,7 @@ def _zones_changed(_: Pod, change: Change) -> bool:
 
 
 class VolumeZone:
-    """Rejects nodes outside the zones and regions that are written on the pod's volumes."""
+    """Rejects nodes outside the zones and regions in the labels of the pod's volumes."""
 
     name = "VolumeZone"
     each_world = True
@@ -61,7 +61,7 @@ class VolumeZone:
         {Resource.PERSISTENT_VOLUME_CLAIM, Resource.PERSISTENT_VOLUME, Resource.STORAGE_CLASS}
     )
     requeue_on = (
-        Requeue(ClusterEvent(Resource.STORAGE_CLASS, Action.ADD), _class_delays),
+        Requeue(ClusterEvent(Resource.STORAGE_CLASS, Action.ADD), _class_may_delay),
         Requeue(ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_LABEL)),
         Requeue(
             ClusterEvent(Resource.PERSISTENT_VOLUME_CLAIM, Action.ADD | Action.UPDATE),
@@ -73,7 +73,7 @@ class VolumeZone:
     )
 
     def pre_filter(self, pod: Pod, nodes: NodeTable) -> PreFilterAnswer:
-        """Skip pods without volumes that say anything; refuse claims that cannot be followed."""
+        """Skip pods whose volumes have no zone; reject pods whose claims cannot be resolved."""
         if not pod.storage:
             return Skip()
         wanted = _wanted(pod, nodes)
@@ -82,46 +82,47 @@ class VolumeZone:
         return None if wanted else Skip()
 
     def filter(self, pod: Pod, nodes: NodeTable) -> Iterator[Rejection]:
-        """Reject nodes that say where they are, and are elsewhere."""
+        """Reject nodes in another zone or region; nodes without such labels are accepted."""
         wanted = _wanted(pod, nodes) if pod.storage else []
         if isinstance(wanted, Refused) or not wanted:
             return
-        placed = np.zeros(len(nodes), dtype=np.bool_)
+        labelled = np.zeros(len(nodes), dtype=np.bool_)
         for key in _LABELS:
-            placed |= nodes.matching(Requirement(key, EXISTS))
+            labelled |= nodes.matching(Requirement(key, EXISTS))
         elsewhere = np.zeros(len(nodes), dtype=np.bool_)
         for key, values in wanted:
             elsewhere |= ~_within(nodes, key, values)
-        elsewhere &= placed
+        # A cluster in a single zone often has no zone labels at all.
+        elsewhere &= labelled
         if elsewhere.any():
             yield Rejection(elsewhere, "node(s) had no available volume zone", resolvable=False)
 
 
 def _within(nodes: NodeTable, key: str, values: frozenset[str]) -> NodeMask:
-    """Return which nodes have the label *key*, or else its successor, with one of *values*."""
+    """Return which nodes have the label *key*, or else its GA name, with one of *values*."""
     within = nodes.matching(Requirement(key, IN, values))
-    if key not in _SUCCESSORS:
+    if key not in _GA_KEYS:
         return within
-    successor = nodes.matching(Requirement(_SUCCESSORS[key], IN, values))
-    return np.where(nodes.matching(Requirement(key, EXISTS)), within, successor)
+    by_ga_key = nodes.matching(Requirement(_GA_KEYS[key], IN, values))
+    return np.where(nodes.matching(Requirement(key, EXISTS)), within, by_ga_key)
 
 
 def _wanted(pod: Pod, nodes: NodeTable) -> list[tuple[str, frozenset[str]]] | Refused:
-    """Return what the pod's volumes say, or why that cannot be told."""
+    """Return the zones and regions of the pod's volumes, or why they cannot be resolved."""
     found: list[tuple[str, frozenset[str]]] = []
     for claim in pod.claims:
         if not claim.generated:
-            said = _said_of(claim.namespace, claim.name, nodes)
-            if isinstance(said, str):
-                return Refused(said, resolvable=False)
-            found.extend(said)
+            topologies = _topologies_of(claim.namespace, claim.name, nodes)
+            if isinstance(topologies, str):
+                return Refused(topologies, resolvable=False)
+            found.extend(topologies)
     return found
 
 
-def _said_of(
+def _topologies_of(
     namespace: str, name: str, nodes: NodeTable
 ) -> tuple[tuple[str, frozenset[str]], ...] | str:
-    """Return what is written on the volume of a claim, or why it has none."""
+    """Return the zones and regions of a claim's volume, or why there is no volume."""
     if not name:
         return "PersistentVolumeClaim had no name"
     claim = nodes.objects.claim(namespace, name)

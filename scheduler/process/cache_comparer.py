@@ -149,7 +149,7 @@ class CacheComparer:
         drifted = False
         for resource, reflector in self._reflectors.items():
             cached: Iterable[Compared] = (
-                self._cache.nodes() if resource == Resource.NODE else self._cache.told_pods()
+                self._cache.nodes() if resource == Resource.NODE else self._cache.added()
             )
             every = [*cached, *reflector.store.values()]
             wrong: dict[Key, Kind] = {}

@@ -36,7 +36,7 @@ def read_gauges(
 
 def _pending_age(core: SchedulerCore) -> dict[tuple[str, ...], float]:
     oldest = core.queue.oldest()
-    return {(): 0.0 if oldest is None else core.clock() - oldest}
+    return {(): 0.0 if oldest is None else core.clock.now() - oldest}
 
 
 def _watch_silence(watches: Watches) -> dict[str, float]:

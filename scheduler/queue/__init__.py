@@ -1,8 +1,9 @@
 """The scheduling queue: which pod next, and when.
 
-Four places hold waiting pods: *active* (ready now), *backoff* (ready later), *unschedulable* (until
-something changes that could help) and *gated* (not allowed in yet). A fifth, *in flight*, remembers
-what changed while a pod was being decided, so that no event is missed. Which moves exist is a table
-in ``place``; ``SchedulingQueue`` is the only door. No clock lives here: every method that depends
-on time is told the time, in monotonic seconds.
+A waiting pod is in one of four states: *active* (ready now), *backoff* (ready later),
+*unschedulable* (until something changes that could help) and *gated* (a plugin keeps it out). A pod
+that is being decided is *in flight*, and the changes since its pop are kept, so that it misses
+none. The moves between these states are a table in ``queue_state``; ``SchedulingQueue`` is the
+only door. This room has no clock: every method that depends on time has the parameter *now*, in
+monotonic seconds.
 """

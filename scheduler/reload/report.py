@@ -68,8 +68,8 @@ class Report:
             event_names.CONFIGURATION_APPLIED,
             profiles=list(configuration.names),
             fingerprint=configuration.fingerprint,
-            pods_taken=applied.taken,
-            pods_left=applied.left,
+            pods_taken=applied.adopted,
+            pods_left=applied.dismissed,
         )
         _tell_oddities(configuration)
 

@@ -1,8 +1,8 @@
-"""What is known at one instant, in columns: one row a node, one array a question.
+"""The cluster at one instant, in columns: one row for each node, one array for each property.
 
 Columns are written by the cache alone and read through a NodeTable, a view that is valid until the
-next fact is applied. A column exists only once somebody has asked for it, is kept up to date from
-then on, and is forgotten when nobody has asked for long. Rows are dense and mean nothing by
-themselves: a removed node's row is filled by the last one. This room knows model and errors, and
-NumPy.
+next fact is applied. A column that depends on a selector or a label is built when it is first read,
+is updated with every fact from then on, and is dropped when it has not been read for long. Row
+numbers mean nothing: the last row moves to the number of a removed one. This room knows model and
+errors, and NumPy.
 """

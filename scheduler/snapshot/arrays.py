@@ -1,4 +1,4 @@
-"""The arrays that columns are made of, by the names they have in this room."""
+"""Names for the array types that columns are made of."""
 
 from typing import TypeVar
 
@@ -6,22 +6,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 Mask = NDArray[np.bool_]
-"""Which rows something is true of."""
+"""One truth value a row."""
 
 Int64s = NDArray[np.int64]
-"""A count or an amount, one a row."""
+"""One count or amount a row."""
 
 Ids = NDArray[np.int32]
-"""The number of a value, one a row."""
+"""One number a row that stands for a value, such as that of a label."""
 
 Rows = NDArray[np.intp]
 """Row numbers."""
 
 T = TypeVar("T", np.int64, np.int32, np.uint64, np.bool_)
-"""What a column may hold."""
+"""The types of a column's elements."""
 
 
 def read_only(column: NDArray[T]) -> NDArray[T]:
-    """Return *column* itself, which nobody can write to any more."""
+    """Make *column* read-only and return it.
+
+    Arrays that a NodeTable returns are often the columns themselves: a plugin that wrote to one
+    would change the cluster for every pod after it.
+    """
     column.flags.writeable = False
     return column

@@ -1,4 +1,4 @@
-"""A view of columns: which rows it shows, in which world, and how a column is read through it."""
+"""A view of columns: which rows it shows, with which what-if changes, and how it reads a column."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
@@ -14,31 +14,37 @@ from scheduler.snapshot.what_if import NO_CHANGES, RowChanges
 
 
 class ColumnView:
-    """Some rows of the columns, or all of them, in the true cluster or each in a world of its own.
+    """Some rows of the columns or all of them, as they are or with what-if changes.
 
-    Once the columns have changed, whoever asks gets StaleView.
+    Every method raises StaleView once the columns have changed. The alternative, a copy of the
+    columns for each view, would cost a pass over all nodes for every pod (upstream's snapshot
+    copies the nodes that changed, ``pkg/scheduler/backend/cache/cache.go``, UpdateSnapshot).
 
     Args:
-        columns: What is shown.
-        rows: Which rows of it, in this order; all if None.
-        changes: By row of this view, what differs from the true cluster there.
-        world: By row of the columns, what differs in a world that all rows share.
+        columns: The columns to read.
+        rows: Which rows to show, in this order; all if None.
+        changes: By row of this view, what differs there from the true cluster.
+        shared: By row of the columns, what differs for all rows of this view alike.
     """
 
-    __slots__ = ("_changes", "_columns", "_generation", "_rows", "_world")
+    __slots__ = ("_changes", "_columns", "_generation", "_rows", "_shared")
 
     def __init__(
         self,
         columns: ClusterColumns,
         rows: Rows | None = None,
         changes: RowChanges = NO_CHANGES,
-        world: RowChanges = NO_CHANGES,
+        shared: RowChanges = NO_CHANGES,
     ) -> None:
+        assert rows is None or (rows.ndim == 1 and rows.dtype == np.intp), "rows are row numbers"
+        assert not changes or changes.size == (len(columns) if rows is None else len(rows)), (
+            "what-if changes are numbered by the rows of their own view"
+        )
         self._columns = columns
         self._generation = columns.generation
         self._rows = rows
         self._changes = changes
-        self._world = world
+        self._shared = shared
 
     # Which rows.
 
@@ -60,7 +66,7 @@ class ColumnView:
         return [self._columns.names[row] for row in self._rows.tolist()]
 
     def row_of(self, name: str) -> int | None:
-        """Return the row of the node *name* within this view; None where it is not in it."""
+        """Return the row of the node *name* in this view; None if the view does not show it."""
         self._check()
         row = self._columns.rows.get(name)
         if row is None or self._rows is None:
@@ -84,7 +90,7 @@ class ColumnView:
         mask[list(rows)] = True
         return self._gather(mask)
 
-    # In which world.
+    # With which changes.
 
     @property
     def is_what_if(self) -> bool:
@@ -118,26 +124,26 @@ class ColumnView:
         """Return the rows of this view, out of a *column* over all."""
         return read_only(column.view() if self._rows is None else column[self._rows])
 
-    def _tally(self, count_column: CountColumn | None) -> Int64s:
-        """Return what *tally* counts on each row; nothing without one."""
+    def _counts(self, count_column: CountColumn | None) -> Int64s:
+        """Return the count of *count_column* on each row; zeros without one."""
         self._check()
         if count_column is None:
             return read_only(np.zeros(len(self), dtype=np.int64))
         return self._gather(count_column.dense(self._whole))
 
     def _where(self, count_column: CountColumn | None) -> Mask:
-        """Return on which rows *tally* counts anything; on none without one."""
+        """Return on which rows *count_column* is not zero; on none without one."""
         self._check()
         if count_column is None:
             return read_only(np.zeros(len(self), dtype=np.bool_))
         return self._gather(count_column.where(self._whole))
 
-    def _changed(self, column: Int64s, worth: Contribution) -> Int64s:
-        """Let *column*, of the true cluster, follow the pods that are added and removed here."""
-        return read_only(column + self._changes.sums(worth)) if self._changes else column
+    def _changed(self, column: Int64s, contribution: Contribution) -> Int64s:
+        """Add to a true *column* what the pods of the what-if changes contribute to it."""
+        return read_only(column + self._changes.sums(contribution)) if self._changes else column
 
     def _corrected(self, mask: Mask, answer: Callable[[int], bool]) -> Mask:
-        """Ask *answer* about the rows that differ from the true cluster."""
+        """Replace the true value of each changed row in *mask* by that of *answer*."""
         if not self._changes:
             return mask
         mask = mask.copy()

@@ -1,4 +1,9 @@
-"""The columns themselves: one writer, the cache; readers see them through a NodeTable."""
+"""The columns: written by the cache alone, read through a NodeTable.
+
+They hold what upstream keeps in one NodeInfo for each node (``kube-scheduler/framework/types.go``):
+allocatable and requested amounts, host ports, images, pods with affinity. By columns, one NumPy
+operation answers for all nodes.
+"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -21,14 +26,16 @@ from scheduler.snapshot.potential_victims import PotentialVictimsColumn
 from scheduler.snapshot.term_index import TermIndex
 from scheduler.snapshot.volume_use import VolumeUse
 
-WILDCARD = "0.0.0.0"  # noqa: S104 - the address of a host port that is wanted everywhere
+WILDCARD = "0.0.0.0"  # noqa: S104 - the host port address that stands for all addresses
 
 
 @dataclass(slots=True, eq=False)
 class _Image:
-    """An image as some nodes hold it.
+    """An image that is present on some nodes.
 
-    The size is that which the first of them reported; alone, a node may correct it.
+    Nodes may report different sizes. The first report counts, and a node that alone has the image
+    may correct it: upstream removes a node's images before it adds those of the new version
+    (``pkg/scheduler/backend/cache/cache.go``, addNodeImageStates).
     """
 
     size_bytes: int
@@ -36,7 +43,10 @@ class _Image:
 
 
 class TaintSets:
-    """The distinct taint lists of all nodes: thousands of nodes share a handful."""
+    """The distinct taint lists of all nodes, by number.
+
+    Thousands of nodes share a handful of lists, so tolerations are compared with each list once.
+    """
 
     def __init__(self) -> None:
         self.ids = np.zeros(0, dtype=np.int32)
@@ -44,7 +54,7 @@ class TaintSets:
         self._numbers: dict[tuple[Taint, ...], int] = {}
 
     def set(self, row: int, taints: tuple[Taint, ...], rows: int) -> None:
-        """Take over the taints of *row*."""
+        """Set the taints of *row*; there are *rows* rows."""
         if row >= len(self.ids):
             self.ids = np.concatenate([self.ids, np.zeros(row + 1, dtype=np.int32)])
         if taints not in self._numbers and len(self.sets) > 2 * rows + 64:
@@ -55,7 +65,7 @@ class TaintSets:
         self.ids[row] = number
 
     def _compact(self, rows: int) -> None:
-        """Forget lists that no row carries any more."""
+        """Drop the lists that no row has any more."""
         used, self.ids[:rows] = np.unique(self.ids[:rows], return_inverse=True)
         self.sets = [self.sets[number] for number in used.tolist()]
         self._numbers = {taints: number for number, taints in enumerate(self.sets)}
@@ -64,7 +74,7 @@ class TaintSets:
 class ClusterColumns:
     """Everything known about nodes and the pods on them, by row.
 
-    ``generation`` grows with every change; a NodeTable of an older generation refuses to answer.
+    ``generation`` grows with every change; a NodeTable of an older generation raises StaleView.
     """
 
     def __init__(self) -> None:
@@ -110,14 +120,14 @@ class ClusterColumns:
         return row
 
     def update_node(self, node: Node) -> None:
-        """Take over a new version of a node that has a row."""
+        """Replace a node that has a row by its new version."""
         self.generation += 1
         row = self.rows[node.name]
         old, self.nodes[row] = self.nodes[row], node
         self._describe(row, old, node)
 
     def remove_node(self, name: str) -> None:
-        """Drop a node's row, which must be without pods; the last row takes its place."""
+        """Remove a node's row, which must be without pods; the last row moves to its number."""
         self.generation += 1
         row = self.rows.pop(name)
         assert not self.pods[row], f"node {name} is removed with pods in its row"
@@ -129,9 +139,12 @@ class ClusterColumns:
             self._move(last, row)
         del self.nodes[last], self.names[last], self.pods[last]
         self.labels.truncate()
+        assert len(self.nodes) == len(self.names) == len(self.pods) == len(self.rows), (
+            f"rows no longer match nodes after {name} was removed"
+        )
 
     def add_pod(self, row: int, pod: Pod) -> None:
-        """Count *pod* on *row*."""
+        """Add *pod* to *row* and to every column."""
         assert pod.uid not in self.pods[row], f"{pod.key} is on its node already"
         self.generation += 1
         self.pods[row][pod.uid] = pod
@@ -139,15 +152,21 @@ class ClusterColumns:
         self._account(row, pod, 1)
 
     def remove_pod(self, row: int, uid: str) -> Pod:
-        """Count the pod no longer, and return it."""
+        """Remove the pod with *uid* from *row* and from every column, and return it."""
         self.generation += 1
         pod = self.pods[row].pop(uid)
         self.victims_column.forget(row)
         self._account(row, pod, -1)
+        assert self.pod_counts[row] == len(self.pods[row]), f"{pod.key} was counted otherwise"
+        # Columns are never recounted: a difference would stay until the process ends. An empty row
+        # is where it shows at no cost.
+        assert self.pods[row] or not any(
+            column[row] for column in self.nonzero_requested.values()
+        ), f"row {row} has no pods after {pod.key}, and requests still"
         return pod
 
     def set_closed(self, row: int, reason: str) -> None:
-        """Close *row* to all pods for *reason*; an empty one opens it."""
+        """Close *row* to all pods for *reason*; an empty reason opens it."""
         self.generation += 1
         if reason:
             self.closed[row] = reason
@@ -155,16 +174,16 @@ class ClusterColumns:
             self.closed.pop(row, None)
 
     def image(self, name: str) -> tuple[int, int, CountColumn] | None:
-        """Return size in bytes, number of nodes, and which rows hold an image."""
+        """Return an image's size in bytes, number of nodes, and rows."""
         image = self._images.get(name)
         return None if image is None else (image.size_bytes, image.nodes.counting, image.nodes)
 
     def declaring(self, feature: str) -> CountColumn | None:
-        """Return which rows declare *feature*; None where none does."""
+        """Return the rows that declare *feature*; None if none does."""
         return self._features.get(feature)
 
     def ports_in_use(self, wanted: HostPort) -> Iterable[CountColumn]:
-        """Yield the tallies of used host ports that would collide with *wanted*."""
+        """Yield the columns of the host ports in use that conflict with *wanted*."""
         in_use = self._ports.get((wanted.protocol, wanted.port), {})
         if wanted.ip == WILDCARD:
             yield from in_use.values()
@@ -179,7 +198,9 @@ class ClusterColumns:
         self.name_hashes[row] = hash_name(name)
 
     def _describe(self, row: int, old: Node | None, new: Node) -> None:
-        """Bring the columns about the node itself up to date."""
+        """Update the columns about the node itself."""
+        # A malformed node has no allocatable amounts, and its row is closed: the pods on it still
+        # count, and it must not attract others.
         before = {} if old is None or old.malformed else old.allocatable
         after = {} if new.malformed else new.allocatable
         self._set_allocatable(row, before, after)
@@ -262,14 +283,16 @@ class ClusterColumns:
         self.closed.pop(row, None)
 
     def _move(self, source: int, target: int) -> None:
-        """Let the node in row *source* take over row *target*, which was erased."""
+        """Move the node in row *source* to row *target*, which was erased."""
+        assert not self.unschedulable[target], f"row {target} was not erased"
+        assert not self.pod_counts[target], f"row {target} was not erased"
         node = self.nodes[target] = self.nodes[source]
         self.victims_column.forget(source)
         self.names[target] = self.names[source]
         self.name_hashes[target] = self.name_hashes[source]
         self.pods[target] = self.pods[source]
         self.rows[node.name] = target
-        for count_column in self._tallies():
+        for count_column in self._count_columns():
             count_column.move(source, target)
         for name in _images_of(node):
             self._images[name].nodes.move(source, target)
@@ -286,8 +309,12 @@ class ClusterColumns:
         if source in self.closed:
             self.closed[target] = self.closed.pop(source)
 
-    def _tallies(self) -> Iterable[CountColumn]:
-        """Yield what is few; of images, groups and terms only those on a row are looked up."""
+    def _count_columns(self) -> Iterable[CountColumn]:
+        """Yield the columns that are few enough to visit one by one.
+
+        There may be thousands of images, PodSets and terms. Those of the moved row are found by its
+        node and pods instead.
+        """
         yield from self.allocatable.values()
         yield from self.requested.values()
         yield from self.nonzero_requested.values()
@@ -302,7 +329,10 @@ class ClusterColumns:
 
 
 def hash_name(name: str) -> int:
-    """Return 64 even bits that depend on *name* alone, on every machine and in every run."""
+    """Return 64 evenly distributed bits that depend on *name* alone.
+
+    Python's own hash differs between processes: a replayed decision would break ties otherwise.
+    """
     return int.from_bytes(blake2b(name.encode(), digest_size=8).digest(), "little")
 
 

@@ -1,4 +1,4 @@
-"""A column of counts that costs what it holds."""
+"""A column of counts that takes memory only for rows with a count."""
 
 from typing import Final, TypeVar
 
@@ -10,21 +10,21 @@ from scheduler.snapshot.arrays import Int64s
 K = TypeVar("K")
 
 COUNT_MAXIMUM: Final = 2**62 - 1
-"""The largest count that is shown: two of them still add up within int64."""
+"""The largest count that an array shows: the sum of two of them still fits int64."""
 
 _DENSE_FROM: Final = 64
-"""Rows that count before an array is worth its memory."""
+"""The number of rows with a count from which on an array is kept instead of a map."""
 
 
 class CountColumn:
     """Integer counts by row, zero where nothing was added.
 
     A resource on two of five thousand nodes is a map of two entries; one on every node is an array.
-    Rows are those of the table that owns the tally, which tells it of moved rows.
+    Rows are those of the columns that own it; they call `move` when they move a row.
 
-    Counts are exact however large they grow: anybody may put pods on a node that request more than
-    int64 holds, and what goes must subtract what came. An array shows COUNT_MAXIMUM in place of
-    what it cannot hold.
+    Counts are exact however large they grow, because a removed pod must subtract exactly what it
+    added: pods bound by other means may together request more than int64 holds. An array shows
+    COUNT_MAXIMUM in place of a larger count.
     """
 
     __slots__ = ("_array", "_beyond", "_map")
@@ -32,11 +32,13 @@ class CountColumn:
     def __init__(self) -> None:
         self._map: dict[int, int] = {}
         self._array: Int64s | None = None
+        # Exact counts of the rows that the array shows as COUNT_MAXIMUM.
         self._beyond: dict[int, int] = {}
 
     @classmethod
     def of(cls, counts: Int64s) -> "CountColumn":
-        """Return a tally that counts what *counts* holds."""
+        """Return a column with *counts*."""
+        assert counts.dtype == np.int64, f"counts of {counts.dtype} could wrap around"
         count_column = cls()
         rows = counts.nonzero()[0]
         if len(rows) > _DENSE_FROM:
@@ -77,12 +79,13 @@ class CountColumn:
         self[row] = self[row] + count
 
     def move(self, source: int, target: int) -> None:
-        """Carry the count of *source* over to *target*, and clear *source*."""
+        """Move the count of *source* to *target*."""
+        assert source != target, f"row {source} moved onto itself would be lost"
         self[target] = self[source]
         self[source] = 0
 
     def dense(self, rows: int) -> Int64s:
-        """Return the first *rows* counts as a read-only array."""
+        """Return the first *rows* counts as a read-only array: the column's own if it has one."""
         if self._array is not None:
             column = self._reach(rows - 1)[:rows]
         else:
@@ -93,7 +96,7 @@ class CountColumn:
         return column
 
     def add_to(self, total: Int64s) -> None:
-        """Add the first counts to *total*, as many as it has rows."""
+        """Add the counts to *total*, row by row."""
         if self._array is not None:
             total += self.dense(len(total))
         else:
@@ -101,7 +104,7 @@ class CountColumn:
                 total[row] += min(count, COUNT_MAXIMUM)
 
     def where(self, rows: int) -> NDArray[np.bool_]:
-        """Return which of the first *rows* rows count anything."""
+        """Return which of the first *rows* rows have a count other than zero."""
         if self._array is not None:
             return np.not_equal(self.dense(rows), 0)
         mask = np.zeros(rows, dtype=np.bool_)
@@ -110,12 +113,12 @@ class CountColumn:
 
     @property
     def counting(self) -> int:
-        """How many rows hold a count other than zero."""
+        """The number of rows with a count other than zero."""
         return len(self._map) if self._array is None else int(np.count_nonzero(self._array))
 
     @property
     def rows(self) -> list[int]:
-        """The rows that hold a count other than zero."""
+        """The rows with a count other than zero."""
         return list(self._map) if self._array is None else self._array.nonzero()[0].tolist()
 
     @property
@@ -133,8 +136,8 @@ class CountColumn:
             self[row] = count
 
     def _reach(self, row: int) -> Int64s:
-        """Return the array, grown so that it has *row*."""
-        assert self._array is not None
+        """Return the array, grown to have *row*."""
+        assert self._array is not None, "the column is a map still"
         if row >= len(self._array):
             grown = np.zeros(2 * (row + 1), dtype=np.int64)
             grown[: len(self._array)] = self._array
@@ -143,10 +146,11 @@ class CountColumn:
 
 
 def count_under(count_columns: dict[K, CountColumn], key: K, row: int, count: int) -> None:
-    """Add *count* to *row* in the tally of *key*, which is there as long as it counts anything."""
+    """Add *count* to *row* in the column of *key*, which exists only while it counts anything."""
     count_column = count_columns.get(key)
     if count_column is None:
         count_column = count_columns[key] = CountColumn()
     count_column.add(row, count)
+    assert count_column[row] >= 0, f"{key} was removed from row {row} more often than added"
     if count < 0 and not count_column:
         del count_columns[key]

@@ -1,4 +1,4 @@
-"""Which pods belong with a pod that does not say so: those that its services and owner select.
+"""The default selector of a pod for spreading: that of its services and of its controller.
 
 Source: ``plugins/helper/spread.go``.
 """
@@ -12,7 +12,7 @@ from scheduler.snapshot.objects import ClusterObjects
 
 
 def default_selector(pod: Pod, objects: ClusterObjects) -> Selector:
-    """Merge the selectors of *pod*'s services and of its controller; empty where it has none."""
+    """Merge the selectors of *pod*'s services and of its controller; empty if it has neither."""
     labels = _service_labels(pod, objects)
     controller = pod.metadata.controller
     if controller is None:
@@ -26,7 +26,10 @@ def default_selector(pod: Pod, objects: ClusterObjects) -> Selector:
 
 
 def _service_labels(pod: Pod, objects: ClusterObjects) -> dict[str, str]:
-    """Merge the selectors of all services that select *pod*; an absent one selects nothing."""
+    """Merge the selectors of all services that select *pod*.
+
+    An absent selector selects nothing: endpoints of such a service are written by hand.
+    """
     labels: dict[str, str] = {}
     for service in objects.services(pod.namespace):
         selector = service.spec.selector
@@ -36,7 +39,7 @@ def _service_labels(pod: Pod, objects: ClusterObjects) -> dict[str, str]:
 
 
 def _readable(selector: LabelSelector | None) -> Selector:
-    """Compile *selector*; an invalid one counts as if it were absent."""
+    """Compile *selector*; an invalid one counts as absent: upstream ignores the error."""
     try:
         return compile_selector(selector, "spec.selector")
     except MalformedObject:

@@ -1,4 +1,7 @@
-"""Disks that pods name themselves, and who uses them where."""
+"""Disks that pods name directly in their volumes, and the rows on which they are in use.
+
+Source: ``plugins/volumerestrictions/volume_restrictions.go`` (isVolumeConflict).
+"""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
@@ -9,12 +12,12 @@ from scheduler.snapshot.count_column import CountColumn, count_under
 
 
 class DiskUse(NamedTuple):
-    """A pod's use of a disk that it names itself.
+    """A pod's use of a disk that its volume names directly.
 
     Args:
-        disk: What makes the disk the same one.
-        shareable: Whether others may use it, as long as they only read as well.
-        monitors: Ceph's monitors: of two disks alike, only those with one in common are the same.
+        disk: The disk's identity.
+        shareable: Whether other pods may use the disk on the same node, if they only read it too.
+        monitors: For Ceph: two images of one name are the same disk if they share a monitor.
     """
 
     disk: tuple[str, ...]
@@ -22,7 +25,7 @@ class DiskUse(NamedTuple):
     monitors: frozenset[str] | None = None
 
     def conflicts(self, other: "DiskUse") -> bool:
-        """Tell whether both uses cannot be on one node."""
+        """Tell whether the two uses exclude each other on one node."""
         if self.disk != other.disk or (self.shareable and other.shareable):
             return False
         if self.monitors is None or other.monitors is None:
@@ -31,7 +34,7 @@ class DiskUse(NamedTuple):
 
 
 def disks_of(pod: Pod) -> tuple[DiskUse, ...]:
-    """Return the disks that *pod* names itself and that cannot be shared freely."""
+    """Return the disks that *pod* names directly and that pods cannot share freely."""
     return tuple(_disks(pod.storage)) if pod.storage else ()
 
 
@@ -40,6 +43,7 @@ def _disks(volumes: Iterable[Volume]) -> Iterator[DiskUse]:
         if (gce := volume.gce_persistent_disk) is not None:
             yield DiskUse(("gce", gce.pd_name), gce.read_only)
         if (aws := volume.aws_elastic_block_store) is not None:
+            # "AWS EBS forbids any two pods mounting the same volume ID", says upstream: no readers.
             yield DiskUse(("aws", aws.volume_id), shareable=False)
         if (iscsi := volume.iscsi) is not None:
             yield DiskUse(("iscsi", iscsi.iqn), iscsi.read_only)
@@ -49,17 +53,17 @@ def _disks(volumes: Iterable[Volume]) -> Iterator[DiskUse]:
 
 
 class DisksInUse:
-    """Disks in use, by name and by how they are used, with the rows."""
+    """The disks in use, by identity and kind of use, with counts by row."""
 
     def __init__(self) -> None:
         self._disks: dict[tuple[str, ...], dict[DiskUse, CountColumn]] = {}
 
     def uses_of(self, disk: tuple[str, ...]) -> Mapping[DiskUse, CountColumn]:
-        """Return who uses disks of one name, and where."""
+        """Return the uses of one disk, each with the number of pods by row."""
         return self._disks.get(disk, {})
 
     def add_pod(self, row: int, pod: Pod, sign: int) -> None:
-        """Count *pod* on *row*, or with a *sign* of -1 no longer."""
+        """Add the disks of *pod* to *row*, or with a *sign* of -1 remove them."""
         for use in disks_of(pod):
             uses = self._disks.setdefault(use.disk, {})
             count_under(uses, use, row, sign)
@@ -67,6 +71,6 @@ class DisksInUse:
                 del self._disks[use.disk]
 
     def move(self, source: int, target: int, pods: Iterable[Pod]) -> None:
-        """Carry what *source* counts, which holds *pods*, over to *target*."""
+        """Move the counts of row *source*, whose pods are *pods*, to row *target*."""
         for use in {use for pod in pods for use in disks_of(pod)}:
             self._disks[use.disk][use].move(source, target)

@@ -1,6 +1,9 @@
-"""Counting by topology domain: nodes that share the value of a label are one domain.
+"""Sums by topology domain: nodes with the same value of a label are one domain.
 
-Sums are kept in slots, one a domain; slot 0 is for nodes that are in no domain, or do not count.
+Upstream keeps a map from domain to count for each constraint and pod
+(``plugins/podtopologyspread/filtering.go``, ``plugins/interpodaffinity/filtering.go``). Here the
+counts are summed into slots, one a domain, by one ``bincount`` over all rows. Slot 0 takes the
+nodes that are in no domain, or do not count.
 """
 
 from dataclasses import dataclass
@@ -20,15 +23,15 @@ _FAR: Final = np.iinfo(np.int64).max
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DomainCounts:
-    """Pods counted by topology domain, as each row's world has them.
+    """Pods counted by topology domain, for each row with its own what-if changes.
 
     Args:
         domain: The number of each row's domain; NO_DOMAIN where the node lacks the key.
-        here: The count in the row's own domain; 0 where it has none or its domain was not
+        here: The count in the row's own domain; 0 where it has none or its domain is not
             registered.
-        least: The smallest count over all registered domains; 0 where there are none.
+        least: The smallest count over all registered domains; 0 if there are none.
         total: The count over all registered domains.
-        registered: How many domains at least one included node stands in.
+        registered: How many domains have at least one included node.
     """
 
     domain: Ids
@@ -40,7 +43,7 @@ class DomainCounts:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DomainSums:
-    """Pods counted and weighed by topology domain, as each row's world has them.
+    """Weighted counts of pods by topology domain, for each row with its own what-if changes.
 
     Args:
         here: The sum in the row's own domain; 0 where it has none.
@@ -57,8 +60,9 @@ def slots_of(ids: Ids) -> Slots:
 
 
 def sums_of(ids: Ids, amounts: Int64s) -> Int64s:
-    """Sum *amounts* by slot; what is in no domain does not count."""
-    # bincount sums in float64, which is exact for anything a cluster can hold.
+    """Sum *amounts* by slot; rows in no domain do not count."""
+    assert len(ids) == len(amounts), f"{len(ids)} rows with {len(amounts)} amounts"
+    # bincount sums in float64, which is exact up to 2**53: counts of pods times small weights.
     sums = np.bincount(slots_of(ids), amounts, minlength=1).astype(np.int64)
     sums[0] = 0
     return sums
@@ -66,11 +70,11 @@ def sums_of(ids: Ids, amounts: Int64s) -> Int64s:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Domains:
-    """The domains of a cluster that are registered, with the pods in each of them.
+    """The topology domains of a cluster, with the pods in each of them.
 
     Args:
         counts: Pods by slot.
-        registered: Which slots have a node that counts.
+        registered: Which slots have an included node: only those count for the minimum.
     """
 
     counts: Int64s
@@ -78,14 +82,15 @@ class Domains:
 
     @classmethod
     def counting(cls, slots: Slots, pods: Int64s, size: int) -> "Domains":
-        """Count *pods* by *slots*, of which there are *size*."""
+        """Sum *pods*, one count a row, by the slot of each row; there are *size* slots."""
+        assert len(slots) == len(pods), f"{len(slots)} rows with {len(pods)} counts"
         counts = np.bincount(slots, weights=pods, minlength=size).astype(np.int64)
         registered = np.bincount(slots, minlength=size) > 0
         counts[0], registered[0] = 0, False
         return cls(counts, registered)
 
-    def seen_from(self, rows: Ids) -> DomainCounts:
-        """Give each of *rows* the count of its own domain; least and total are the same for all."""
+    def without_changes(self, rows: Ids) -> DomainCounts:
+        """Return the counts for rows whose domains are *rows*, in the true cluster."""
         registered = int(self.registered.sum())
         least = int(self.counts.min(where=self.registered, initial=_FAR)) if registered else 0
         return DomainCounts(
@@ -96,11 +101,17 @@ class Domains:
             registered,
         )
 
-    def seen_from_worlds(self, rows: Ids, delta: Int64s) -> DomainCounts:
-        """Give each of *rows* what is so in its own world, which has *delta* pods more there."""
+    def with_changes(self, rows: Ids, delta: Int64s) -> DomainCounts:
+        """Return the counts for rows whose domains are *rows*, if each row had *delta* more pods.
+
+        The change of a row moves the minimum only for itself. So the minimum without the row's own
+        domain is needed for each row: it is that of the emptiest domain, or for rows in that one,
+        of the second emptiest.
+        """
+        assert len(rows) == len(delta), f"{len(rows)} rows with {len(delta)} changes"
         registered = int(self.registered.sum())
         if not registered:
-            return self.seen_from(rows)
+            return self.without_changes(rows)
         slots = slots_of(rows)
         here = self.counts.take(slots) + delta
         among = np.where(self.registered, self.counts, _FAR)

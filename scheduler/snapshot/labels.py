@@ -1,4 +1,8 @@
-"""Node labels in columns: one array of value numbers for each key that somebody reads."""
+"""Node labels in columns: for each key that is read, one array with a number for each value.
+
+A selector is then evaluated once for each distinct value and not once for each node. Columns and
+results are kept for a bounded number of keys and requirements: users can make up any number.
+"""
 
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -19,23 +23,23 @@ _MASKS_KEPT: Final = 1024
 
 @dataclass(slots=True)
 class LabelColumn:
-    """The values of one label key: a number a row, ABSENT where the node lacks the key."""
+    """The values of one label key: one number a row, ABSENT where the node lacks the key."""
 
     ids: Ids
     numbers: dict[str, int] = field(default_factory=dict)
 
     @property
     def values(self) -> int:
-        """How many numbers were given out; some may stand on no row any more."""
+        """How many numbers were assigned; values that no node has any more count too."""
         return len(self.numbers)
 
     def number(self, value: str | None) -> int:
-        """Return the number of *value*, giving it one if it is new."""
+        """Return the number of *value*, and assign one if it is new."""
         return ABSENT if value is None else self.numbers.setdefault(value, len(self.numbers))
 
 
 class LabelIndex:
-    """Columns over the labels of the rows' nodes, made when first read."""
+    """Columns over the labels of the rows' nodes, built when first read."""
 
     def __init__(self, nodes: Sequence[Node]) -> None:
         self._nodes = nodes
@@ -66,20 +70,21 @@ class LabelIndex:
         return mask
 
     def set(self, row: int, node: Node) -> None:
-        """Take over the labels of *node* in *row*."""
+        """Set the labels of *row* to those of *node*."""
         self._masks.clear()
-        crowded = []
+        overfull = []
         for key, column in self._columns.items():
             if row >= len(column.ids):
                 column.ids = np.concatenate([column.ids, np.full(row + 1, ABSENT, np.int32)])
             column.ids[row] = column.number(node.metadata.labels.get(key))
             if column.values > 2 * len(self._nodes) + 64:
-                crowded.append(key)
-        for key in crowded:  # values of nodes long gone; the next reader builds it anew
+                overfull.append(key)
+        # Most values belong to deleted nodes: hostnames of a cluster that scales up and down.
+        for key in overfull:
             del self._columns[key]
 
     def truncate(self) -> None:
-        """Forget what was computed over a row that is no more."""
+        """Drop the results that cover a removed row."""
         self._masks.clear()
 
     def _build(self, key: str) -> LabelColumn:
@@ -90,7 +95,7 @@ class LabelIndex:
         return column
 
     def _evaluate(self, requirement: Requirement, rows: int) -> NDArray[np.bool_]:
-        """Ask *requirement* once for each distinct value, and look the answers up."""
+        """Evaluate *requirement* once for each distinct value, then look up each row's result."""
         column = self.column(requirement.key)
         ids = column.ids[:rows]
         match requirement.operator:

@@ -1,6 +1,6 @@
-"""Which nodes a node selector accepts: compiled once, asked of a whole table or of a single node.
+"""Compiled node selectors: which nodes of a table, or whether a single node, they accept.
 
-A term of which any part is invalid never matches, and is no error as long as another term does.
+A term with an invalid part never matches, and is no error as long as another term matches.
 
 Source: ``component-helpers/scheduling/corev1/nodeaffinity/nodeaffinity.go``.
 """
@@ -25,19 +25,23 @@ _COMPILED_KEPT: Final = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class FieldTest:
-    """One expression about a field; fields other than the name are empty."""
+class FieldRequirement:
+    """One expression about a field of the node.
+
+    ``metadata.name`` is the only field that has a value; others count as empty, as upstream's
+    field set has only that one.
+    """
 
     key: str
     value: str
     equal: bool
 
     def accepts(self, name: str) -> bool:
-        """Tell whether a node called *name* passes."""
+        """Tell whether a node called *name* satisfies the expression."""
         return ((name if self.key == NAME_FIELD else "") == self.value) == self.equal
 
     def mask(self, nodes: NodeTable) -> Mask:
-        """Return which of *nodes* pass."""
+        """Return which of *nodes* satisfy the expression."""
         if self.key != NAME_FIELD:
             return np.full(len(nodes), self.accepts(""))
         named = nodes.named((self.value,))
@@ -46,13 +50,16 @@ class FieldTest:
 
 @dataclass(frozen=True, slots=True)
 class CompiledTerm:
-    """All labels and all fields must agree."""
+    """A node selector term: all expressions about labels and all about fields must be satisfied."""
 
     labels: tuple[Requirement, ...] = ()
-    fields: tuple[FieldTest, ...] = ()
+    fields: tuple[FieldRequirement, ...] = ()
 
     def matches(self, node: Node) -> bool:
-        """Tell whether *node* matches; a node without a name has no fields to disagree."""
+        """Tell whether *node* matches; fields of a node without a name are not compared.
+
+        Upstream checks volume affinity against such a node (``CheckNodeAffinity``).
+        """
         return all(each.matches(node.metadata.labels) for each in self.labels) and (
             not node.name or all(each.accepts(node.name) for each in self.fields)
         )
@@ -67,7 +74,7 @@ class CompiledTerm:
 
 @dataclass(frozen=True, slots=True)
 class AnyOf:
-    """Any of the terms must match; *broken* tells that others were left out as invalid."""
+    """Any of the terms must match; *broken* says that invalid terms were left out."""
 
     terms: tuple[CompiledTerm, ...]
     broken: bool
@@ -92,16 +99,16 @@ class RequiredAffinity:
     any_of: AnyOf | None = None
 
     @property
-    def indifferent(self) -> bool:
-        """Whether every node will do."""
+    def accepts_all(self) -> bool:
+        """Whether every node satisfies it."""
         return not self.labels and self.any_of is None
 
     def matches(self, node: Node) -> bool:
-        """Tell whether *node* will do."""
+        """Tell whether *node* satisfies it."""
         return self._labels_match(node) and (self.any_of is None or self.any_of.matches(node))
 
     def in_doubt(self, node: Node) -> bool:
-        """Tell whether *node* does not match, but an invalid term could have meant it."""
+        """Tell whether *node* does not match, but an invalid term might have been meant for it."""
         return (
             self.any_of is not None
             and self.any_of.broken
@@ -110,7 +117,7 @@ class RequiredAffinity:
         )
 
     def mask(self, nodes: NodeTable) -> Mask:
-        """Return which of *nodes* will do."""
+        """Return which of *nodes* satisfy it."""
         mask = _all_of(nodes, self.labels)
         return mask if self.any_of is None else mask & self.any_of.mask(nodes)
 
@@ -120,7 +127,7 @@ class RequiredAffinity:
 
 @dataclass(frozen=True, slots=True)
 class PreferredTerm:
-    """A term and what a node that matches it is worth."""
+    """A term and its weight in the score of a node that matches it."""
 
     weight: int
     term: CompiledTerm
@@ -134,7 +141,7 @@ def required_of(pod: Pod) -> RequiredAffinity:
 
 
 def node_affinity_of(pod: Pod) -> NodeAffinity | None:
-    """Return the part of *pod*'s affinity that is about nodes."""
+    """Return the node affinity of *pod*."""
     return pod.spec.affinity.node_affinity if pod.spec.affinity else None
 
 
@@ -148,7 +155,7 @@ def _required(
 
 
 def compile_selector(selector: NodeSelector) -> AnyOf:
-    """Compile *selector*, leaving out terms that are empty and those that are invalid."""
+    """Compile *selector* without its empty and its invalid terms."""
     terms, broken = [], False
     for term in selector.node_selector_terms or ():
         if term.match_expressions or term.match_fields:
@@ -161,16 +168,19 @@ def compile_selector(selector: NodeSelector) -> AnyOf:
 
 @lru_cache(maxsize=_COMPILED_KEPT)
 def preferred_of(affinity: NodeAffinity) -> tuple[PreferredTerm, ...]:
-    """Compile what *affinity* prefers; what has no weight or says nothing is left out unread.
+    """Compile the preferred terms of *affinity*.
+
+    Terms with weight 0 and empty terms are left out before they are read: upstream reports no error
+    for an invalid one of those either (``NewPreferredSchedulingTerms``).
 
     Raises:
-        MalformedObject: If one of the others is invalid.
+        MalformedObject: If one of the other terms is invalid.
     """
-    wishes = affinity.preferred_during_scheduling_ignored_during_execution or ()
+    terms = affinity.preferred_during_scheduling_ignored_during_execution or ()
     return tuple(
-        PreferredTerm(wish.weight, compile_term(wish.preference, f"[{index}]."))
-        for index, wish in enumerate(wishes)
-        if wish.weight and (wish.preference.match_expressions or wish.preference.match_fields)
+        PreferredTerm(each.weight, compile_term(each.preference, f"[{index}]."))
+        for index, each in enumerate(terms)
+        if each.weight and (each.preference.match_expressions or each.preference.match_fields)
     )
 
 
@@ -186,18 +196,18 @@ def compile_term(term: NodeSelectorTerm, path: str) -> CompiledTerm:
             for index, expression in enumerate(term.match_expressions)
         ),
         tuple(
-            _field_test(expression, f"{path}matchFields[{index}]")
+            _field_requirement(expression, f"{path}matchFields[{index}]")
             for index, expression in enumerate(term.match_fields)
         ),
     )
 
 
-def _field_test(expression: LabelSelectorRequirement, path: str) -> FieldTest:
+def _field_requirement(expression: LabelSelectorRequirement, path: str) -> FieldRequirement:
     if expression.operator not in {IN, NOT_IN}:
         raise MalformedObject(f"{path}.operator", f"Unsupported value: {expression.operator!r}")
     if len(expression.values) != 1:
         raise MalformedObject(f"{path}.values", "must have one element")
-    return FieldTest(expression.key, expression.values[0], expression.operator == IN)
+    return FieldRequirement(expression.key, expression.values[0], expression.operator == IN)
 
 
 def _all_of(nodes: NodeTable, requirements: tuple[Requirement, ...]) -> Mask:

@@ -1,4 +1,8 @@
-"""The NodeTable: all nodes at one instant, one row each, as plugins see them."""
+"""The NodeTable: all nodes at one instant, one row each, as plugins see them.
+
+It stands for upstream's list of NodeInfo (``kube-scheduler/framework/types.go``), and the what-if
+table for the copies that AddPod and RemovePod make of one in a dry run.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
@@ -34,24 +38,24 @@ from scheduler.snapshot.what_if import RowChanges
 
 
 class NodeTable(ColumnView):
-    """All nodes or some, the true cluster or a what-if: whatever a plugin may ask about them.
+    """All nodes or some of them, as they are or in a what-if: everything that a plugin may read.
 
-    It answers until the loop next applies facts; later it raises StaleView. Row order means
+    It is valid until the loop next applies facts, and raises StaleView afterwards. Row order means
     nothing. Every array it returns has one value a row, is read-only, and must not be kept.
     """
 
     __slots__ = ()
 
-    # Other views: fewer rows, other worlds.
+    # Other views: fewer rows, what-if changes.
 
     @property
     def cluster(self) -> "NodeTable":
         """The whole, true cluster, whatever part or what-if this view shows.
 
-        Only to whom `cluster_of` one row is shown, that world is the true one.
+        A view that comes from `cluster_of` shows the changes of that one row here too.
         """
         self._check()
-        return NodeTable(self._columns, None, self._world, self._world)
+        return NodeTable(self._columns, None, self._shared, self._shared)
 
     def select(self, which: Mask | Rows) -> "NodeTable":
         """Return a view of some rows: a mask, or row numbers within this view."""
@@ -59,7 +63,7 @@ class NodeTable(ColumnView):
         chosen = which.nonzero()[0] if which.dtype == np.bool_ else which.astype(np.intp)
         changes = self._changes.select(chosen)
         rows = chosen if self._rows is None else self._rows[chosen]
-        return NodeTable(self._columns, rows, changes, self._world)
+        return NodeTable(self._columns, rows, changes, self._shared)
 
     def alone(self, row: int) -> "NodeTable":
         """Return a view of one row."""
@@ -71,36 +75,40 @@ class NodeTable(ColumnView):
         adding: Mapping[int, Sequence[Pod]] | None = None,
         removing: Mapping[int, Sequence[Pod]] | None = None,
     ) -> "NodeTable":
-        """Return a table in which every row is its own world.
+        """Return a what-if table: each row shows the cluster with changes on its own node alone.
 
-        Row *i* answers for the cluster where only node *i* changed: the pods ``adding[i]`` are on
-        it, the pods ``removing[i]`` are not. Rows are those of this view; a what-if of a what-if
-        adds up.
+        Row *i* shows the cluster in which the pods ``adding[i]`` are on node *i*, the pods
+        ``removing[i]`` are not, and all other nodes are as they are. Rows are numbered as in this
+        view; changes to a what-if table add up.
         """
         self._check()
         changes = self._changes.and_also(len(self), adding or {}, removing or {})
-        return NodeTable(self._columns, self._rows, changes, self._world)
+        return NodeTable(self._columns, self._rows, changes, self._shared)
 
     @property
     def unchanged(self) -> "NodeTable":
-        """The same rows as they truly are."""
+        """The same rows without what-if changes."""
         self._check()
         return NodeTable(self._columns, self._rows)
 
     def cluster_of(self, row: int) -> "NodeTable":
-        """Return the whole cluster as it is in the world of *row*: one world for all its rows."""
+        """Return the whole cluster with the changes of *row* alone, the same for all its rows.
+
+        A filter that compares nodes without the help of this table can judge it like any cluster.
+        """
         self._check()
         change = self._changes.get(row)
         if change is None:
             return NodeTable(self._columns)
         base = self._base(row)
-        world = RowChanges(self._whole, {base: change.added}, {base: change.removed})
-        return NodeTable(self._columns, None, world, world)
+        shared = RowChanges(self._whole, {base: change.added}, {base: change.removed})
+        return NodeTable(self._columns, None, shared, shared)
 
     def prepare(self, pod: Pod) -> Iterator[None]:
-        """Count in advance, with pauses, what would take long when it is first asked about *pod*.
+        """Compute in advance, with pauses, what filters of *pod* would take long to compute.
 
-        Volumes are counted when a pod has some, and the first one may find all of them uncounted.
+        Volumes are counted only when a pod has some. The first such pod after a start finds every
+        row uncounted, which takes longer than sockets can wait; so the cycle pauses between rows.
         """
         self._check()
         if pod.storage:
@@ -120,17 +128,16 @@ class NodeTable(ColumnView):
         change = self._changes.get(row)
         if change is None:
             return list(pods)
-        gone = {pod.uid for pod in change.removed}
-        return [pod for pod in pods if pod.uid not in gone] + list(change.added)
+        removed = {pod.uid for pod in change.removed}
+        return [pod for pod in pods if pod.uid not in removed] + list(change.added)
 
     def potential_victims(
         self, rows: Rows, priority: int, among: frozenset[str] | None = None
     ) -> list[Sequence[Pod]]:
-        """Return, for each of *rows*, the pods there that may have to go for one of *priority*.
+        """Return, for each of *rows*, the pods there that a pod of *priority* may preempt.
 
-        The most important come first. No kubelet made them by itself; they are pods of the
-        schedulers *among*, of all if that is None. What they add up to is remembered when they are
-        removed together, in `each`.
+        The most important come first. Mirror pods are left out, and so are pods of schedulers other
+        than *among*, unless that is None. Their sums are cached for when `each` removes them all.
         """
         self._check()
         if self._changes:
@@ -149,7 +156,7 @@ class NodeTable(ColumnView):
 
     @property
     def name_hashes(self) -> NDArray[np.uint64]:
-        """64 even bits for each node's name, for breaking ties."""
+        """A 64-bit hash of each node's name, for breaking ties."""
         self._check()
         return self._gather(self._columns.name_hashes[: self._whole])
 
@@ -161,12 +168,12 @@ class NodeTable(ColumnView):
 
     @property
     def allowed_pods(self) -> Int64s:
-        """How many pods the kubelet takes."""
+        """How many pods the kubelet admits."""
         return self.allocatable(PODS)
 
     def allocatable(self, resource: str) -> Int64s:
-        """What pods may request of *resource* in all; cpu in milli."""
-        return self._tally(self._columns.allocatable.get(resource))
+        """How much of *resource* pods may request in total; cpu in milli."""
+        return self._counts(self._columns.allocatable.get(resource))
 
     def labelled(self, key: str, value: str) -> Mask:
         """Whether the node has the label *key* with *value*."""
@@ -183,12 +190,12 @@ class NodeTable(ColumnView):
         return self._gather(self._columns.labels.column(key).ids[: self._whole])
 
     def domain_numbers(self, key: str) -> int:
-        """How many domain numbers of *key* were given out: one more than the largest."""
+        """How many domain numbers of *key* were assigned: one more than the largest."""
         self._check()
         return self._columns.labels.column(key).values
 
     def by_taints(self, answer: Callable[[tuple[Taint, ...]], int]) -> Int64s:
-        """Ask *answer* once for each distinct list of taints, and give every row its own."""
+        """Call *answer* once for each distinct list of taints; return each row's result."""
         return self._by_taints(answer, np.int64)
 
     def untolerated(self, tolerations: Sequence[Toleration]) -> Mask:
@@ -206,7 +213,7 @@ class NodeTable(ColumnView):
         return read_only(answers[self._gather(taints.ids[: self._whole])])
 
     def image(self, name: str) -> tuple[int, int, Mask] | None:
-        """Return an image's size in bytes, on how many nodes it is, and which rows hold it."""
+        """Return an image's size in bytes, the number of nodes with it, and which rows have it."""
         self._check()
         found = self._columns.image(name)
         if found is None:
@@ -220,7 +227,7 @@ class NodeTable(ColumnView):
 
     @property
     def closed(self) -> Mapping[int, str]:
-        """Rows that take no pods because something on them cannot be read, and why."""
+        """Rows closed to all pods, since the node or a pod on it is malformed; with the reason."""
         self._check()
         if self._rows is None or not self._columns.closed:
             return self._columns.closed
@@ -232,20 +239,23 @@ class NodeTable(ColumnView):
     @property
     def pod_count(self) -> Int64s:
         """How many pods are on the node."""
-        return self._changed(self._tally(self._columns.pod_counts), pod_contribution.ONE_EACH)
+        return self._changed(self._counts(self._columns.pod_counts), pod_contribution.ONE_EACH)
 
     def requested(self, resource: str) -> Int64s:
-        """What the node's pods request of *resource*; cpu in milli."""
-        column = self._tally(self._columns.requested.get(resource))
+        """How much of *resource* the node's pods request; cpu in milli."""
+        column = self._counts(self._columns.requested.get(resource))
         return self._changed(column, pod_contribution.requested(resource))
 
     def nonzero_requested(self, resource: str) -> Int64s:
-        """What scores take the node's pods to use of cpu or memory, with defaults."""
-        column = self._tally(self._columns.nonzero_requested[resource])
+        """How much cpu or memory the node's pods count for in scores, with defaults.
+
+        Upstream's NonZeroRequested: a container without a request still counts for something.
+        """
+        column = self._counts(self._columns.nonzero_requested[resource])
         return self._changed(column, pod_contribution.nonzero_requested(resource))
 
     def port_conflicts(self, wanted: Sequence[HostPort]) -> Mask:
-        """Whether any of *wanted* is taken on the node already."""
+        """Whether any of *wanted* is in use on the node."""
         self._check()
         taken = np.zeros(self._whole, dtype=np.int64)
         for port in wanted:
@@ -257,7 +267,7 @@ class NodeTable(ColumnView):
     def count(self, pods: PodSet) -> Int64s:
         """How many of *pods* are on the node."""
         self._check()
-        column = self._tally(self._columns.groups.column(pods, self._whole))
+        column = self._counts(self._columns.groups.column(pods, self._whole))
         return self._changed(column, pod_contribution.counting(pods))
 
     def count_domains(self, key: str, pods: PodSet, included: Mask) -> DomainCounts:
@@ -269,27 +279,30 @@ class NodeTable(ColumnView):
             included: Over the rows of ``cluster``: which nodes count, and register their domains.
         """
         self._check()
+        # A mask over the rows of this view is the mistake to expect; shorter, it would broadcast.
+        assert included.shape == (self._whole,), f"mask of {included.shape} for {self._whole} rows"
+        assert included.dtype == np.bool_, f"a mask of {included.dtype} includes by number"
         ids = self._columns.labels.column(key).ids[: self._whole]
         slots = slots_of(np.where(included, ids, NO_DOMAIN))
         column = self._columns.groups.column(pods, self._whole).dense(self._whole)
         domains = Domains.counting(slots, column, self.domain_numbers(key) + 1)
         own = self._gather(ids)
         if not self._changes:
-            return domains.seen_from(own)
+            return domains.without_changes(own)
         delta = np.where(
             self._gather(slots) > 0, self._changes.sums(pod_contribution.counting(pods)), 0
         )
-        return domains.seen_from_worlds(own, delta)
+        return domains.with_changes(own, delta)
 
     def sum_domains(self, key: str, counted: Iterable[tuple[Counted, int]]) -> DomainSums:
-        """Count pods by the domains of the label *key*, each kind with a weight of its own.
+        """Sum pods by the domains of the label *key*, each set of pods with its own weight.
 
-        Every node that has the label counts, whatever part of the cluster this view shows.
+        Every node with the label counts, whatever part of the cluster this view shows.
         """
         self._check()
         ids = self._columns.labels.column(key).ids[: self._whole]
         parts = tuple(counted)
-        sums = sums_of(ids, self._weighed(parts))
+        sums = sums_of(ids, self._weighted(parts))
         own = self._gather(ids)
         here, total = sums.take(slots_of(own)), np.full(len(own), int(sums.sum()))
         if not self._changes:
@@ -300,21 +313,24 @@ class NodeTable(ColumnView):
         delta[own == NO_DOMAIN] = 0
         return DomainSums(here + delta, total + delta)
 
-    def _weighed(self, parts: Iterable[tuple[Counted, int]]) -> Int64s:
+    def _weighted(self, parts: Iterable[tuple[Counted, int]]) -> Int64s:
         """Add up, over the whole cluster, the pods of all *parts* with their weights."""
         total = np.zeros(self._whole, dtype=np.int64)
         for each, weight in parts:
             column = (
                 self._columns.groups.column(each, self._whole)
                 if isinstance(each, PodSet)
-                else self._columns.terms[each.kind].carriers(each)
+                else self._columns.terms[each.kind].counts(each)
             )
             if column is not None:
                 total += weight * column.dense(self._whole)
         return total
 
     def terms_matching(self, pod: Pod, kind: TermKind) -> Sequence[AffinityTerm]:
-        """Return the affinity terms about *pod* that pods carry, on any node in any row's world."""
+        """Return the terms of pods on any node that match *pod*, pods of what-if changes included.
+
+        Pods that a what-if removes are included as well: their count in it is zero then.
+        """
         self._check()
         namespace_labels = self._columns.objects.namespace_labels(pod.namespace)
         found = dict.fromkeys(self._columns.terms[kind].matching(pod, namespace_labels))
@@ -327,13 +343,13 @@ class NodeTable(ColumnView):
     # Columns about volumes.
 
     def claim_users(self, claim: str) -> Int64s:
-        """How many volumes of pods, on whatever node, are the claim ``namespace/name``."""
+        """How many pod volumes on all nodes together use the claim ``namespace/name``."""
         self._check()
         everywhere = np.full(len(self), self._columns.volumes.users(claim), dtype=np.int64)
         return self._changed(read_only(everywhere), pod_contribution.mounting(claim))
 
     def disks_taken(self, wanted: Sequence[DiskUse]) -> Mask:
-        """Whether a pod on the node has any of *wanted* in a way that leaves no room for more."""
+        """Whether a pod on the node uses a disk in a way that excludes one of *wanted*."""
         self._check()
         taken = np.zeros(self._whole, dtype=np.bool_)
         for use in wanted:
@@ -345,17 +361,21 @@ class NodeTable(ColumnView):
     def volumes_of(
         self, pod: Pod, *, drivers: bool = True
     ) -> frozenset[UniqueVolume] | UnresolvedVolumes:
-        """Return the volumes of an incoming *pod*, as drivers count them where there are any."""
+        """Return the volumes of an incoming *pod* as CSI drivers count them.
+
+        Without *drivers*, disks that the pod names directly are left out: on a node without a
+        CSINode no driver limits them.
+        """
         self._check()
         return self._columns.volumes.of(pod, incoming=True, drivers=drivers)
 
     def volume_limit(self, driver: str) -> Int64s:
-        """How many volumes of *driver* the node takes; -1 where any number."""
-        return read_only(self._tally(self._columns.volumes.limit(driver)) - 1)
+        """How many volumes of *driver* may be attached to the node; -1 for any number."""
+        return read_only(self._counts(self._columns.volumes.limit(driver)) - 1)
 
     def volumes_in_use(self, driver: str) -> Int64s:
-        """How many volumes of *driver* pods use, or are attached, on the node."""
-        column = self._tally(self._columns.volumes.in_use(driver))
+        """How many volumes of *driver* are attached to the node or used by its pods."""
+        column = self._counts(self._columns.volumes.in_use(driver))
         if self._changes:
             column = column.copy()
             for row in self._changes.rows:
@@ -369,13 +389,13 @@ class NodeTable(ColumnView):
 
     @property
     def volume_problems(self) -> Mapping[int, str]:
-        """Rows with limits for volumes and a pod whose volumes cannot be told, and why."""
+        """Rows with volume limits and a pod whose volumes cannot be resolved, with the reason."""
         self._check()
         uses = self._columns.volumes
-        troubled = set(self._changes.rows)
+        suspects = set(self._changes.rows)
         if problems := uses.problems:
-            troubled |= {row for row in range(len(self)) if self._base(row) in problems}
-        found = {row: self._volumes_on(row).problem for row in sorted(troubled)}
+            suspects |= {row for row in range(len(self)) if self._base(row) in problems}
+        found = {row: self._volumes_on(row).problem for row in sorted(suspects)}
         return {row: why for row, why in found.items() if why and uses.limited(self._base(row))}
 
     def _volumes_on(self, row: int) -> RowVolumes:

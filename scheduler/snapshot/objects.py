@@ -1,7 +1,8 @@
-"""The small objects beside nodes and pods: owners, services, namespaces, budgets, volumes.
+"""The objects beside nodes and pods: owners, services, namespaces, budgets, volumes.
 
-An object can be *assumed*: what we are about to write then stands in place of what was told, until
-any version is told, or the assumption is taken back.
+An object can be *assumed*: the version that a plugin is about to write then replaces the API
+server's version, until the watch delivers any version, or the assumption is restored. Otherwise the
+next pod would choose the same volume before the first one's binding is seen.
 
 Source: ``plugins/volumebinding/passive_assume_cache.go``.
 """
@@ -24,6 +25,9 @@ from scheduler.model.trust import NODE_DISTRUST, Distrust
 
 _SELECTIONS_KEPT: Final = 256
 
+_ObjectKey = tuple[ResourceName, str, str]
+"""Resource, namespace and name."""
+
 _OWNERS = {
     ("v1", "ReplicationController"): Resource.REPLICATION_CONTROLLER,
     ("apps/v1", "ReplicaSet"): Resource.REPLICA_SET,
@@ -31,8 +35,8 @@ _OWNERS = {
 }
 
 
-Listener = Callable[[ResourceName, KubeObject | None, KubeObject | None], None]
-"""Hears which object was before and is now in one place; None for no object."""
+ChangeHandler = Callable[[ResourceName, KubeObject | None, KubeObject | None], None]
+"""Called with the old and the new version of an object; None for no object."""
 
 
 class ClusterObjects:
@@ -41,62 +45,69 @@ class ClusterObjects:
     def __init__(self) -> None:
         self._kinds: dict[ResourceName, dict[str, dict[str, KubeObject]]] = {}
         self._selected: dict[Selector, frozenset[str]] = {}
-        self._told: dict[tuple[ResourceName, str, str], KubeObject] = {}
+        # The API server's versions of assumed objects.
+        self._api_versions: dict[_ObjectKey, KubeObject] = {}
         self._by_class: dict[str, dict[str, PersistentVolume]] = {}
-        self._listeners: list[Listener] = [self._classify]
+        self._handlers: list[ChangeHandler] = [self._classify]
 
-    def listen(self, listener: Listener) -> None:
-        """Tell *listener* about every object that comes, changes or goes from now on."""
-        self._listeners.append(listener)
+    def on_change(self, handler: ChangeHandler) -> None:
+        """Call *handler* for every object that is added, changed or removed from now on."""
+        self._handlers.append(handler)
 
     def put(self, resource: ResourceName, item: KubeObject) -> None:
-        """Remember the newest version of *item*; an assumption about it ends."""
-        self._changed(resource)
-        self._told.pop(_place(resource, item), None)
+        """Store the newest version of *item*; an assumption about it ends."""
+        self._forget_selections(resource)
+        self._api_versions.pop(_key_of(resource, item), None)
         self._set(resource, item)
 
     def drop(self, resource: ResourceName, item: KubeObject) -> None:
-        """Forget *item*; an assumption about it ends."""
-        self._changed(resource)
-        self._told.pop(_place(resource, item), None)
+        """Remove *item*; an assumption about it ends."""
+        self._forget_selections(resource)
+        self._api_versions.pop(_key_of(resource, item), None)
         namespaces = self._kinds.get(resource, {})
         names = namespaces.get(item.metadata.namespace, {})
         old = names.pop(item.metadata.name, None)
         if not names:
             namespaces.pop(item.metadata.namespace, None)
         if old is not None:
-            self._tell(resource, old, None)
+            self._call_handlers(resource, old, None)
 
     def assume(self, resource: ResourceName, item: KubeObject) -> bool:
-        """Let *item* stand for what was told; False where another version was told meanwhile."""
-        told = self.told(resource, item.metadata.namespace, item.metadata.name)
-        if told is None or told.metadata.resource_version != item.metadata.resource_version:
+        """Let *item* replace the API server's version; False if that has changed meanwhile.
+
+        Only the version that *item* was derived from may be replaced: another one may say that the
+        volume is taken. The write would fail for the same reason, but only after a round trip.
+        """
+        known = self.api_version(resource, item.metadata.namespace, item.metadata.name)
+        if known is None or known.metadata.resource_version != item.metadata.resource_version:
             return False
-        self._told[_place(resource, item)] = told
+        self._api_versions[_key_of(resource, item)] = known
         self._set(resource, item)
         return True
 
     def restore(self, resource: ResourceName, item: KubeObject) -> None:
-        """Take the assumption of *item* back, if it still stands."""
+        """Undo the assumption of *item*, unless the watch or another assumption replaced it."""
         if self.get(resource, item.metadata.namespace, item.metadata.name) is item:
-            told = self._told.pop(_place(resource, item), None)
-            if told is not None:
-                self._set(resource, told)
+            known = self._api_versions.pop(_key_of(resource, item), None)
+            if known is not None:
+                self._set(resource, known)
 
-    def told(self, resource: ResourceName, namespace: str, name: str) -> KubeObject | None:
-        """Return one object as it was told, whatever is assumed about it."""
-        found = self._told.get((resource, namespace, name))
+    def api_version(self, resource: ResourceName, namespace: str, name: str) -> KubeObject | None:
+        """Return one object as the API server has it, whatever is assumed about it."""
+        found = self._api_versions.get((resource, namespace, name))
         return self.get(resource, namespace, name) if found is None else found
 
     def _set(self, resource: ResourceName, item: KubeObject) -> None:
         names = self._kinds.setdefault(resource, {}).setdefault(item.metadata.namespace, {})
         old = names.get(item.metadata.name)
         names[item.metadata.name] = item
-        self._tell(resource, old, item)
+        self._call_handlers(resource, old, item)
 
-    def _tell(self, resource: ResourceName, old: KubeObject | None, new: KubeObject | None) -> None:
-        for listener in self._listeners:
-            listener(resource, old, new)
+    def _call_handlers(
+        self, resource: ResourceName, old: KubeObject | None, new: KubeObject | None
+    ) -> None:
+        for handler in self._handlers:
+            handler(resource, old, new)
 
     def _classify(self, _: ResourceName, old: KubeObject | None, new: KubeObject | None) -> None:
         if isinstance(old, PersistentVolume):
@@ -121,7 +132,7 @@ class ClusterObjects:
         return self._kinds.get(resource, {}).get(namespace, {}).values()
 
     def custom(self, resource: str, namespace: str = "") -> Mapping[str, CustomObject]:
-        """Return the objects of a custom resource by name; some plugin must name it in ``needs``.
+        """Return the objects of a custom resource by name; a plugin must name it in ``needs``.
 
         Args:
             resource: Plural, version and group, as in ``nodemetrics.v1beta1.metrics.k8s.io``.
@@ -143,14 +154,14 @@ class ClusterObjects:
             yield item
 
     def owner(self, api_version: str, kind: str, namespace: str, name: str) -> Owned | None:
-        """Return a workload that owns pods, if its kind has a selector that counts."""
+        """Return a controller of pods, if it is of a kind whose selector counts."""
         resource = _OWNERS.get((api_version, kind))
         found = self.get(resource, namespace, name) if resource else None
         assert found is None or isinstance(found, Owned)
         return found
 
     def namespace_labels(self, name: str) -> dict[str, str]:
-        """Return the labels of a namespace; none where it is unknown."""
+        """Return the labels of a namespace; none if it is unknown."""
         found = self.get(Resource.NAMESPACE, "", name)
         return found.metadata.labels if isinstance(found, Namespace) else {}
 
@@ -167,12 +178,12 @@ class ClusterObjects:
                 del self._selected[next(iter(self._selected))]
         return found
 
-    def _changed(self, resource: ResourceName) -> None:
+    def _forget_selections(self, resource: ResourceName) -> None:
         if resource == Resource.NAMESPACE:
             self._selected.clear()
 
     def distrusts(self, owner: str) -> Collection[Distrust]:
-        """Return what pods of *owner*, as `owner_of` tells it, have against which nodes."""
+        """Return the nodes that pods of *owner*, see `owner_of`, keep away from."""
         return [x for x in self.within(NODE_DISTRUST, owner) if isinstance(x, Distrust)]
 
     # Volumes.
@@ -184,7 +195,7 @@ class ClusterObjects:
 
     def api_claim(self, namespace: str, name: str) -> PersistentVolumeClaim | None:
         """Return a claim as the API server has it."""
-        found = self.told(Resource.PERSISTENT_VOLUME_CLAIM, namespace, name)
+        found = self.api_version(Resource.PERSISTENT_VOLUME_CLAIM, namespace, name)
         return found if isinstance(found, PersistentVolumeClaim) else None
 
     def volume(self, name: str) -> PersistentVolume | None:
@@ -194,11 +205,11 @@ class ClusterObjects:
 
     def api_volume(self, name: str) -> PersistentVolume | None:
         """Return a volume as the API server has it."""
-        found = self.told(Resource.PERSISTENT_VOLUME, "", name)
+        found = self.api_version(Resource.PERSISTENT_VOLUME, "", name)
         return found if isinstance(found, PersistentVolume) else None
 
     def volumes_of_class(self, name: str) -> Collection[PersistentVolume]:
-        """Return the volumes of a storage class; the empty name is a class, too."""
+        """Return the volumes of a storage class; those without one are the class ""."""
         return self._by_class.get(name, {}).values()
 
     def storage_class(self, name: str) -> StorageClass | None:
@@ -207,12 +218,12 @@ class ClusterObjects:
         return found if isinstance(found, StorageClass) else None
 
     def csi_node(self, name: str) -> CsiNode | None:
-        """Return what is known about the drivers on a node."""
+        """Return the CSINode of a node."""
         found = self.get(Resource.CSI_NODE, "", name)
         return found if isinstance(found, CsiNode) else None
 
     def csi_nodes(self) -> Iterator[CsiNode]:
-        """Yield what is known about the drivers on all nodes."""
+        """Yield all CSINodes."""
         return (item for item in self.all(Resource.CSI_NODE) if isinstance(item, CsiNode))
 
     def csi_driver(self, name: str) -> CsiDriver | None:
@@ -221,11 +232,11 @@ class ClusterObjects:
         return found if isinstance(found, CsiDriver) else None
 
     def storage_capacities(self) -> Iterator[CsiStorageCapacity]:
-        """Yield how much drivers could still provision."""
+        """Yield all CSIStorageCapacities."""
         for item in self.all(Resource.CSI_STORAGE_CAPACITY):
             assert isinstance(item, CsiStorageCapacity)
             yield item
 
 
-def _place(resource: ResourceName, item: KubeObject) -> tuple[ResourceName, str, str]:
+def _key_of(resource: ResourceName, item: KubeObject) -> _ObjectKey:
     return resource, item.metadata.namespace, item.metadata.name

@@ -1,7 +1,8 @@
-"""What pods are worth: how much each counts in a column, where a what-if adds or removes it.
+"""What each pod contributes to a column, for what-ifs that add or remove it.
 
-The true columns follow the pods that come and go (``columns``). A what-if corrects them by the few
-pods that it adds and removes; how much each of those counts stands here, one function a column.
+The true columns are updated with every pod that is added or removed (``columns``). A what-if
+corrects them by the few pods that it adds and removes; what each of those contributes is here, one
+function a column. It has to be exactly what ``ClusterColumns`` adds for the same pod.
 """
 
 from collections.abc import Callable, Hashable, Sequence
@@ -14,15 +15,16 @@ from scheduler.model.pod import Pod
 from scheduler.snapshot.pod_sets import PodSet
 
 Counted = PodSet | AffinityTerm
-"""Pods that are counted: those that match, or those that carry an affinity term."""
+"""Which pods are counted: those that match, or those that have an affinity term."""
 
 
 class Contribution(NamedTuple):
-    """How much each pod counts in one column.
+    """What each pod contributes to one column.
 
     Args:
-        key: Names the column: *of* depends on it and on each pod alone, so sums are kept under it.
-        of: What each of some pods counts.
+        key: Identifies the column. *of* depends on it and on each pod alone, so that sums can be
+            cached under the key.
+        of: Returns the contribution of each of some pods.
     """
 
     key: Hashable
@@ -34,12 +36,15 @@ def _one_each(pods: Sequence[Pod]) -> list[int]:
 
 
 ONE_EACH: Final = Contribution("pods", _one_each)
-"""How many pods there are."""
+"""The column of the number of pods."""
 
 
 @lru_cache(maxsize=128)
 def requested(resource: str) -> Contribution:
-    """Return what pods request of *resource*; those that cannot be read request nothing."""
+    """Return how much of *resource* pods request; malformed pods request nothing.
+
+    Their row is closed to other pods instead, since nobody can tell how much they take.
+    """
     return Contribution(
         ("requested", resource),
         lambda pods: [0 if pod.malformed else pod.placed_requests.get(resource, 0) for pod in pods],
@@ -48,7 +53,7 @@ def requested(resource: str) -> Contribution:
 
 @lru_cache(maxsize=8)
 def nonzero_requested(resource: str) -> Contribution:
-    """Return what scores take pods to use of *resource*: cpu or memory, with defaults."""
+    """Return how much cpu or memory pods count for in scores, with defaults."""
     return Contribution(
         ("nonzero requested", resource),
         lambda pods: [
@@ -58,32 +63,33 @@ def nonzero_requested(resource: str) -> Contribution:
 
 
 def conflicting(wanted: Sequence[HostPort]) -> Contribution:
-    """Return in how many ways the host ports of pods stand in the way of *wanted*."""
+    """Return how many pairs of pods' host ports and *wanted* ones conflict."""
     return Contribution(("ports", *wanted), lambda pods: [_conflicts(pod, wanted) for pod in pods])
 
 
 def mounting(claim: str) -> Contribution:
-    """Return how many volumes of pods are the claim ``namespace/name``."""
+    """Return how many volumes of pods use the claim ``namespace/name``."""
     return Contribution(("claim", claim), lambda pods: [_mounts(pod, claim) for pod in pods])
 
 
 def counting(counted: Counted) -> Contribution:
-    """Return how often pods are among *counted*; whole templates of pods are told apart once."""
+    """Return how often each pod counts for *counted*."""
     if isinstance(counted, AffinityTerm):
         return Contribution(
             counted,
             lambda pods: [pod.affinity_terms.of(counted.kind).count(counted) for pod in pods],
         )
+    # Pods of one template are equal in all that a PodSet reads: it judges one of them.
     known: dict[Hashable, bool] = {}
 
-    def holds(pod: Pod) -> bool:
+    def is_counted(pod: Pod) -> bool:
         kind = pod.namespace, pod.label_set, pod.terminating
         answer = known.get(kind)
         if answer is None:
             answer = known[kind] = counted.holds(pod)
         return answer
 
-    return Contribution(counted, lambda pods: list(map(holds, pods)))
+    return Contribution(counted, lambda pods: list(map(is_counted, pods)))
 
 
 def _conflicts(pod: Pod, wanted: Sequence[HostPort]) -> int:

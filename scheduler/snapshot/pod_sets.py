@@ -1,10 +1,12 @@
-"""Counting without recounting: how many pods on each node match a selector.
+"""How many pods on each row match a selector, kept up to date and not recounted.
 
-Pods of one namespace with the same labels form a group, and a group counts its pods by row. A
-*match column* is the sum of the groups that a selector matches; it is made when first asked for and
-from then on follows every pod that comes or goes, which costs one addition for each column of the
-pod's group. Pods stamped from one template share a group, so a cluster has few; but those of a
-StatefulSet carry their own name, so that a cluster of these has as many groups as pods.
+Pods of one namespace with the same labels form a *label group*, which counts its pods by row. The
+column of a PodSet is the sum of the groups that it matches. It is built when first read; from then
+on every pod that is added or removed costs one addition for each column of its group.
+
+Pods of one template share a group, so most clusters have few. Pods of a StatefulSet have their own
+name as a label, so a cluster of those has as many groups as pods: groups are found by dictionary
+keys only, and no step of a decision may iterate over all of them.
 """
 
 from collections import OrderedDict
@@ -22,7 +24,7 @@ _COLUMNS_KEPT: Final = 512
 
 LabelSet = frozenset[tuple[str, str]]
 _Kind = tuple[LabelSet, bool]
-"""What tells the groups of a namespace apart: labels, and whether their pods are terminating."""
+"""Identifies a group within its namespace: labels, and whether the pods are terminating."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +32,10 @@ class PodSet:
     """Which pods are counted.
 
     Args:
-        namespaces: Where they are; None for everywhere.
-        selector: What their labels must be.
-        terminating: Whether pods that are being deleted count too.
+        namespaces: Their namespaces; None for all.
+        selector: Matches their labels.
+        terminating: Whether pods that are being deleted count too: for pod affinity they do
+            upstream, for topology spread they do not.
     """
 
     namespaces: frozenset[str] | None
@@ -49,8 +52,8 @@ class PodSet:
 
 
 @dataclass(slots=True, eq=False)
-class _Group:
-    """The pods of one namespace that carry the same labels and are all terminating, or none."""
+class _LabelGroup:
+    """The pods of one namespace with the same labels, either all terminating or none."""
 
     namespace: str
     labels: dict[str, str]
@@ -59,7 +62,7 @@ class _Group:
     pods: int = 0
     columns: list[CountColumn] = field(default_factory=list)
 
-    def within(self, wanted: PodSet) -> bool:
+    def is_in(self, wanted: PodSet) -> bool:
         return (
             (wanted.namespaces is None or self.namespace in wanted.namespaces)
             and (wanted.terminating or not self.terminating)
@@ -68,29 +71,30 @@ class _Group:
 
 
 class PodSetColumns:
-    """Groups of like pods, and the match columns made from them."""
+    """The label groups of all pods, and the columns of PodSets built from them."""
 
     def __init__(self) -> None:
-        self._groups: dict[str, dict[_Kind, _Group]] = {}
+        self._groups: dict[str, dict[_Kind, _LabelGroup]] = {}
         self._columns: OrderedDict[PodSet, CountColumn] = OrderedDict()
-        # The same by the namespace they are about; None for all of them.
-        self._about: dict[str | None, dict[PodSet, CountColumn]] = {}
+        # The same by the namespaces that they count; None for those that count all.
+        self._by_namespace: dict[str | None, dict[PodSet, CountColumn]] = {}
 
     def add(self, row: int, pod: Pod, count: int) -> None:
-        """Count *pod* in *row*, or with a *count* of -1 no longer."""
+        """Add *pod* to *row*, or with a *count* of -1 remove it."""
         groups = self._groups.get(pod.namespace)
         if groups is None:
             groups = self._groups[pod.namespace] = {}
         kind = _kind_of(pod)
         group = groups.get(kind)
         if group is None:
-            group = groups[kind] = self._found(pod)
+            group = groups[kind] = self._new_group(pod)
         group.counts.add(row, count)
         for column in group.columns:
             column.add(row, count)
         group.pods += count
-        assert group.pods >= 0, f"{pod.key} left its node twice"
+        assert group.pods >= 0, f"{pod.key} was removed more often than added"
         if not group.pods:
+            assert not group.counts, f"{pod.key} was removed from a row that it was not on"
             del groups[kind]
             if not groups:
                 del self._groups[pod.namespace]
@@ -101,7 +105,7 @@ class PodSetColumns:
         if column is None:
             column = self._columns[wanted] = self._build(wanted, rows)
             for namespace in _namespaces(wanted):
-                self._about.setdefault(namespace, {})[wanted] = column
+                self._by_namespace.setdefault(namespace, {})[wanted] = column
             if len(self._columns) > _COLUMNS_KEPT:
                 self._forget(*self._columns.popitem(last=False))
         else:
@@ -109,33 +113,33 @@ class PodSetColumns:
         return column
 
     def move(self, source: int, target: int, pods: Iterable[Pod]) -> None:
-        """Carry what *source* counts, which holds *pods*, over to *target*."""
+        """Move the counts of row *source*, whose pods are *pods*, to row *target*."""
         for namespace, kind in {(pod.namespace, _kind_of(pod)) for pod in pods}:
             self._groups[namespace][kind].counts.move(source, target)
         for column in self._columns.values():
             column.move(source, target)
 
-    def _found(self, pod: Pod) -> _Group:
-        group = _Group(pod.namespace, pod.labels, pod.terminating)
+    def _new_group(self, pod: Pod) -> _LabelGroup:
+        group = _LabelGroup(pod.namespace, pod.labels, pod.terminating)
         group.columns = [
             column
             for namespace in (pod.namespace, None)
-            for wanted, column in self._about.get(namespace, {}).items()
-            if group.within(wanted)
+            for wanted, column in self._by_namespace.get(namespace, {}).items()
+            if group.is_in(wanted)
         ]
         return group
 
-    def _within(self, wanted: PodSet) -> list[_Group]:
+    def _groups_in(self, wanted: PodSet) -> list[_LabelGroup]:
         namespaces = self._groups if wanted.namespaces is None else wanted.namespaces
         return [
             group
             for namespace in namespaces
             for group in self._groups.get(namespace, {}).values()
-            if group.within(wanted)
+            if group.is_in(wanted)
         ]
 
     def _build(self, wanted: PodSet, rows: int) -> CountColumn:
-        groups = self._within(wanted)
+        groups = self._groups_in(wanted)
         total = np.zeros(rows, dtype=np.int64)
         for group in groups:
             group.counts.add_to(total)
@@ -145,13 +149,13 @@ class PodSetColumns:
         return column
 
     def _forget(self, wanted: PodSet, dropped: CountColumn) -> None:
-        for group in self._within(wanted):
+        for group in self._groups_in(wanted):
             group.columns = [column for column in group.columns if column is not dropped]
         for namespace in _namespaces(wanted):
-            columns = self._about[namespace]
+            columns = self._by_namespace[namespace]
             del columns[wanted]
             if not columns:
-                del self._about[namespace]
+                del self._by_namespace[namespace]
 
 
 def _namespaces(wanted: PodSet) -> Iterable[str | None]:

@@ -1,7 +1,9 @@
-"""Crowds: pods of one node that would go together, and what they add up to.
+"""The pods of each row that a preemptor may evict, and their sums.
 
-Who looks for room asks of a thousand nodes who could go from there, and asks again for the next
-pod, while hardly a node has changed. So both are kept, until a pod comes to the node or goes.
+A dry run lists the potential victims of a thousand nodes, and the next preemptor lists them again
+while hardly a node has changed. So lists and sums are cached until a pod is added to or removed
+from the row. Upstream collects them anew for every node and preemptor
+(``plugins/defaultpreemption/default_preemption.go``, SelectVictimsOnNode).
 """
 
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
@@ -21,22 +23,22 @@ _Kind = tuple[int, frozenset[str] | None]
 
 
 class PotentialVictims(tuple[Pod, ...]):  # noqa: SLOT001 - a tuple has no room for slots
-    """Some pods of one node, the most important first; it remembers what they add up to."""
+    """Some pods of one node, the most important first, with their sums."""
 
     totals: dict[Hashable, int]
 
-    def total(self, worth: Contribution) -> int:
-        """Add up the *worth* of the pods; no sum is larger than COUNT_MAXIMUM."""
-        total = self.totals.get(worth.key)
+    def total(self, contribution: Contribution) -> int:
+        """Return the sum of the pods' contributions, COUNT_MAXIMUM at most."""
+        total = self.totals.get(contribution.key)
         if total is None:
             if len(self.totals) >= _TOTALS_KEPT:
                 self.totals.clear()
-            total = self.totals[worth.key] = min(sum(worth.of(self)), COUNT_MAXIMUM)
+            total = self.totals[contribution.key] = min(sum(contribution.of(self)), COUNT_MAXIMUM)
         return total
 
 
 class PotentialVictimsColumn:
-    """The crowds that were asked for, by row.
+    """The potential victims by row, for the priorities and schedulers that were read.
 
     Args:
         pods: The pods on each row, kept up to date by the owner of the rows.
@@ -47,44 +49,44 @@ class PotentialVictimsColumn:
         self._known: dict[int, dict[_Kind, PotentialVictims]] = {}
 
     def potential_victims(
-        self, row: int, priority: int, among: frozenset[str] | None
+        self, row: int, priority: int, schedulers: frozenset[str] | None
     ) -> PotentialVictims:
-        """Return the pods on *row* that `evictable` says."""
+        """Return the potential victims on *row*; see the function of the same name."""
         known = self._known.get(row)
         if known is None:
             known = self._known[row] = {}
-        crowd = known.get((priority, among))
-        if crowd is None:
+        victims = known.get((priority, schedulers))
+        if victims is None:
             if len(known) >= _KINDS_KEPT:
                 known.clear()
-            crowd = potential_victims(self._pods[row].values(), priority, among)
-            known[priority, among] = crowd
-        return crowd
+            victims = potential_victims(self._pods[row].values(), priority, schedulers)
+            known[priority, schedulers] = victims
+        return victims
 
     def forget(self, row: int) -> None:
-        """Note that other pods are on *row* now."""
+        """Drop what is cached for *row*, whose pods changed."""
         self._known.pop(row, None)
 
 
 def potential_victims(
-    pods: Iterable[Pod], priority: int, among: Collection[str] | None
+    pods: Iterable[Pod], priority: int, schedulers: Collection[str] | None
 ) -> PotentialVictims:
-    """Return those of *pods* that may have to go for one of *priority*, most important first.
+    """Return those of *pods* that a pod of *priority* may evict, the most important first.
 
-    They are less important, no kubelet made them by itself, and they belong to one of the
-    schedulers *among* which victims are, unless that is None.
+    They have a lower priority, are no mirror pods, and name one of *schedulers*, unless that is
+    None. A kubelet would create a mirror pod again at once; evicting it frees nothing.
     """
-    crowd = PotentialVictims(
+    victims = PotentialVictims(
         sorted(
             (
                 pod
                 for pod in pods
                 if pod.priority < priority
-                and (among is None or pod.spec.scheduler_name in among)
+                and (schedulers is None or pod.spec.scheduler_name in schedulers)
                 and not pod.made_by_kubelet
             ),
             key=_importance,
         )
     )
-    crowd.totals = {}
-    return crowd
+    victims.totals = {}
+    return victims

@@ -1,4 +1,4 @@
-"""How much of a resource is in use on each node, as scores see it.
+"""How much of a resource is in use on each node, as resource scores count it.
 
 Source: ``plugins/noderesources/resource_allocation.go``.
 """
@@ -23,9 +23,9 @@ class ResourceUse:
     """One resource on every node.
 
     Args:
-        allocatable: What pods may request in all; a node with 0 does not count for the resource.
-        requested: What the node's pods request.
-        incoming: What the incoming pod would add.
+        allocatable: How much pods may request in total; a node with 0 lacks the resource.
+        requested: How much the node's pods request.
+        incoming: How much the incoming pod would add.
     """
 
     allocatable: Int64s
@@ -40,15 +40,16 @@ class ResourceUse:
 def use_of(
     nodes: NodeTable, resource: str, requests: Amounts, *, with_defaults: bool
 ) -> ResourceUse | None:
-    """Return the use of *resource*; None where it does not count for a pod with *requests*.
+    """Return the use of *resource*; None if it does not count for a pod with *requests*.
 
-    Only pods that ask for a scalar resource, a device mostly, are scored by it.
+    A scalar resource, mostly a device, counts only for pods that request it: pods without a GPU
+    would otherwise be scored by how free the GPUs are.
 
     Args:
         nodes: The nodes.
         resource: The resource's name.
         requests: What the incoming pod requests.
-        with_defaults: Whether pods without a request for cpu or memory are taken to use some.
+        with_defaults: Whether pods without a request for cpu or memory count with a default.
     """
     incoming = requests.get(resource, 0)
     if resource not in ALWAYS_COUNTED and not (incoming and is_scalar(resource)):

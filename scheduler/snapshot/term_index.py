@@ -1,13 +1,14 @@
-"""The affinity terms that pods on nodes carry, and how many carry each on every node.
+"""Counts, for every distinct affinity term, the pods on each row that have it.
 
-A pod that comes must know whom it would disturb, and who would like it near. Pods stamped from one
-template carry equal terms, so that thousands of pods have a few dozen distinct terms: each keeps a
-tally of its carriers, which follows every pod that comes or goes, and a question puts each distinct
-term to the incoming pod once.
+An incoming pod needs the terms of existing pods that match it: their required anti-affinity rejects
+it, their preferred terms score it. Upstream walks all pods with affinity for every incoming pod
+(``plugins/interpodaffinity/filtering.go``, getExistingAntiAffinityCounts). Pods of one template
+have equal terms, so thousands of pods have a few dozen distinct ones: here each term counts its
+pods in a column, and is compared with the incoming pod once.
 
-Even that would be too much where a thousand workloads each keep their own pods apart. Terms are
-therefore filed by what a pod must bring for them to be about it: its namespace, and one of its
-labels. A pod looks only under what it brings.
+Where a thousand workloads each keep their own pods apart, even the distinct terms are too many to
+compare. Terms are therefore filed under keys of a namespace and a label that a matching pod must
+have; a pod looks under its own namespace and labels only.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -20,72 +21,76 @@ from scheduler.model.selectors import IN, NOTHING
 from scheduler.snapshot.count_column import CountColumn
 
 _Label = tuple[str, str]
-_Place = tuple[str | None, _Label | None]
-"""A namespace and a label that a pod must have; None where any will do."""
+_FileKey = tuple[str | None, _Label | None]
+"""A namespace and a label that a matching pod must have; None where any will do."""
 
 
 @dataclass(slots=True, eq=False)
-class _Carriers:
-    """The pods that carry a term; one that carries it twice counts twice."""
+class _TermPods:
+    """The pods that have a term; a pod that has it twice counts twice."""
 
-    count_column: CountColumn = field(default_factory=CountColumn)
-    times: int = 0
+    counts: CountColumn = field(default_factory=CountColumn)
+    total: int = 0
 
 
 class TermIndex:
-    """The distinct terms of one kind, with their carriers by row."""
+    """The distinct terms of one kind, with the number of pods that have them by row."""
 
     def __init__(self) -> None:
-        self._carriers: dict[AffinityTerm, _Carriers] = {}
-        self._filed: dict[_Place, dict[AffinityTerm, None]] = {}
+        self._pods: dict[AffinityTerm, _TermPods] = {}
+        self._filed: dict[_FileKey, dict[AffinityTerm, None]] = {}
 
     def add(self, row: int, term: AffinityTerm, count: int) -> None:
-        """Count one more carrier of *term* in *row*, or with a *count* of -1 one less."""
-        carriers = self._carriers.get(term)
-        if carriers is None:
-            carriers = self._carriers[term] = _Carriers()
-            for place in _places(term):
-                self._filed.setdefault(place, {})[term] = None
-        carriers.count_column.add(row, count)
-        carriers.times += count
-        assert carriers.times >= 0, f"a term about {term.selector} left its node twice"
-        if not carriers.times:
+        """Add *count*, 1 or -1, to the pods on *row* that have *term*."""
+        pods = self._pods.get(term)
+        if pods is None:
+            pods = self._pods[term] = _TermPods()
+            for key in _file_keys(term):
+                self._filed.setdefault(key, {})[term] = None
+        pods.counts.add(row, count)
+        pods.total += count
+        assert pods.total >= 0, f"a term with {term.selector} was removed more often than added"
+        if not pods.total:
+            # An index that kept terms of deleted workloads would grow with every rollout.
+            assert not pods.counts, f"a term with {term.selector} was removed from the wrong row"
             self._forget(term)
 
-    def carriers(self, term: AffinityTerm) -> CountColumn | None:
-        """Return how many pods on each row carry *term*; None where none does anywhere."""
-        carriers = self._carriers.get(term)
-        return None if carriers is None else carriers.count_column
+    def counts(self, term: AffinityTerm) -> CountColumn | None:
+        """Return how many pods on each row have *term*; None if no pod has it."""
+        pods = self._pods.get(term)
+        return None if pods is None else pods.counts
 
     def matching(self, pod: Pod, namespace_labels: Mapping[str, str]) -> list[AffinityTerm]:
-        """Return the terms that are about *pod*, whose namespace has *namespace_labels*."""
+        """Return the terms that match *pod*, whose namespace has *namespace_labels*."""
         if not self._filed:
             return []
         return [
             term
-            for place in product((pod.namespace, None), (None, *pod.label_set))
-            for term in self._filed.get(place, ())
+            for key in product((pod.namespace, None), (None, *pod.label_set))
+            for term in self._filed.get(key, ())
             if term.matches(pod.namespace, pod.labels, namespace_labels)
         ]
 
     def move(self, source: int, target: int, terms: Iterable[AffinityTerm]) -> None:
-        """Carry what *source* counts, whose pods carry *terms*, over to *target*."""
+        """Move the counts of *terms*, those of the pods on *source*, to row *target*."""
         for term in terms:
-            self._carriers[term].count_column.move(source, target)
+            self._pods[term].counts.move(source, target)
 
     def _forget(self, term: AffinityTerm) -> None:
-        del self._carriers[term]
-        for place in _places(term):
-            terms = self._filed[place]
+        del self._pods[term]
+        for key in _file_keys(term):
+            terms = self._filed[key]
             del terms[term]
             if not terms:
-                del self._filed[place]
+                del self._filed[key]
 
 
-def _places(term: AffinityTerm) -> Iterator[_Place]:
-    """Yield where *term* is filed: a pod that it is about has just one of these places."""
+def _file_keys(term: AffinityTerm) -> Iterator[_FileKey]:
+    """Yield the keys of *term*: a pod that it matches has exactly one of them."""
+    # A namespace selector may match any namespace, also one created later: file it under all.
     namespaces = term.namespaces if term.namespace_selector == NOTHING else (None,)
     wanted = [each for each in term.selector.requirements or () if each.operator == IN]
-    narrowest = min(wanted, key=lambda each: len(each.values), default=None)
-    labels = [None] if narrowest is None else [(narrowest.key, each) for each in narrowest.values]
+    # One label is enough to find the term; that with the fewest values needs the fewest keys.
+    fewest = min(wanted, key=lambda each: len(each.values), default=None)
+    labels = [None] if fewest is None else [(fewest.key, each) for each in fewest.values]
     return product(namespaces, labels)

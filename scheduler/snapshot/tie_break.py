@@ -1,7 +1,9 @@
-"""Breaking ties: stateless, even, and the same whoever asks and when.
+"""Tie-breaking among nodes of equal score: stateless, even and reproducible.
 
-Among nodes of equal score the one wins whose hash of (seed, pod, node name) is smallest. Nothing is
-remembered and row order means nothing, so that one pod can be replayed alone.
+The node with the smallest hash of (seed, pod UID, node name) wins. Upstream draws a random one
+(``pkg/scheduler/schedule_one.go``, selectHost); here no state is kept and row order does not
+matter, so that the decision about one pod can be replayed alone
+(``docs/decisions/0004-stateless-ties.md``).
 """
 
 from typing import Final
@@ -17,7 +19,7 @@ _MIX_2: Final = np.uint64(0x94D049BB133111EB)
 
 
 def hash_of(seed: int, uid: str, name_hashes: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return an even 64-bit number for each node (splitmix64's finalizer)."""
+    """Return a 64-bit hash for each node (splitmix64's finalizer)."""
     salt = np.uint64((hash_name(uid) ^ seed) & 0xFFFFFFFFFFFFFFFF)
     mixed = (name_hashes ^ salt) + _GAMMA
     mixed = (mixed ^ (mixed >> np.uint64(30))) * _MIX_1
@@ -32,7 +34,8 @@ def best(
     name_hashes: NDArray[np.uint64],
     rows_maximum: int,
 ) -> NDArray[np.intp]:
-    """Return rows that share the best total: the winner first, and at most *rows_maximum*."""
+    """Return rows with the best total: the winner first, at most *rows_maximum* of them."""
+    assert len(totals) == len(name_hashes) > 0, f"{len(totals)} totals, {len(name_hashes)} nodes"
     tied: NDArray[np.intp] = (totals == totals.max()).nonzero()[0]
     if len(tied) == 1:
         return tied

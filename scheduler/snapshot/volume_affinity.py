@@ -1,7 +1,7 @@
-"""From which nodes a volume, or a class of volumes, can be reached.
+"""Which nodes can access a volume, or the volumes of a class.
 
-Only node labels count here: expressions about fields are passed over, as upstream asks about a node
-without a name.
+Only node labels count: expressions about fields are ignored, because upstream matches against a
+node object that has labels alone.
 
 Source: ``component-helpers/storage/volume/helpers.go`` (CheckNodeAffinity) and
 ``pkg/apis/core/v1/helper/helpers.go`` (MatchTopologySelectorTerms).
@@ -31,16 +31,16 @@ _COMPILED_KEPT: Final = 8192
 
 @dataclass(frozen=True, slots=True)
 class CompiledVolumeAffinity:
-    """Any of the terms must hold, each of which is a list of requirements on labels."""
+    """The node affinity of a volume: any term must match, by all its requirements on labels."""
 
     terms: tuple[tuple[Requirement, ...], ...]
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Tell whether a node with *labels* is within reach."""
+        """Tell whether a node with *labels* can access the volume."""
         return any(all(each.matches(labels) for each in term) for term in self.terms)
 
     def mask(self, nodes: NodeTable) -> Mask:
-        """Return which of *nodes* are within reach."""
+        """Return which of *nodes* can access the volume."""
         mask = np.zeros(len(nodes), dtype=np.bool_)
         for term in self.terms:
             mask |= all_of(nodes, term)
@@ -48,7 +48,7 @@ class CompiledVolumeAffinity:
 
     @property
     def only(self) -> Requirement | None:
-        """The single requirement, where there is but one and it lists values."""
+        """The only requirement, if there is just one and it lists values."""
         match self.terms:
             case ((Requirement(operator="In") as only,),):
                 return only
@@ -61,7 +61,7 @@ EVERY_NODE: Final = CompiledVolumeAffinity(((),))
 
 @lru_cache(maxsize=_COMPILED_KEPT)
 def compile_volume_affinity(affinity: VolumeNodeAffinity | None) -> CompiledVolumeAffinity:
-    """Give a volume's node affinity its meaning; what is invalid reaches nothing."""
+    """Compile the node affinity of a volume; an invalid term matches no node."""
     if affinity is None or affinity.required is None:
         return EVERY_NODE
     return CompiledVolumeAffinity(
@@ -70,26 +70,26 @@ def compile_volume_affinity(affinity: VolumeNodeAffinity | None) -> CompiledVolu
 
 
 def accessible_nodes(volume: PersistentVolume, nodes: NodeTable) -> Mask:
-    """Return which of *nodes* can reach *volume*.
+    """Return which of *nodes* can access *volume*.
 
-    A volume of a plugin that was part of Kubernetes once is known under its driver's labels to
-    nodes on which the driver took over.
+    The affinity of a volume of an in-tree plugin names that plugin's zone labels. Nodes to which
+    the plugin was migrated have the labels of its CSI driver: for them it is translated.
     """
     mask = compile_volume_affinity(volume.spec.node_affinity).mask(nodes)
     plugin = plugin_of(volume.spec)
     if plugin in SUCCESSORS:
-        moved = _migrated(plugin, nodes)
-        if moved.any():
+        migrated = _migrated(plugin, nodes)
+        if migrated.any():
             mask = np.where(
-                moved, compile_volume_affinity(translated_affinity(volume)).mask(nodes), mask
+                migrated, compile_volume_affinity(translated_affinity(volume)).mask(nodes), mask
             )
     return mask
 
 
-def unreadable_on(volume: PersistentVolume, nodes: NodeTable) -> tuple[Mask, str]:
-    """Return on which of *nodes* the driver that took over can make nothing of *volume*, and why.
+def untranslatable_on(volume: PersistentVolume, nodes: NodeTable) -> tuple[Mask, str]:
+    """Return on which of *nodes* an in-tree *volume* cannot be translated to CSI, and why.
 
-    Upstream fails there (``plugins/volumebinding/binder.go``, tryTranslatePVToCSI).
+    Upstream's filter fails there (``plugins/volumebinding/binder.go``, tryTranslatePVToCSI).
     """
     why = why_untranslated(volume)
     if not why:
@@ -105,8 +105,8 @@ def _migrated(plugin: str, nodes: NodeTable) -> Mask:
     )
 
 
-def allowed(terms: Sequence[TopologySelectorTerm], nodes: NodeTable) -> Mask:
-    """Return which of *nodes* are within one of *terms*; all are where there is none."""
+def in_topologies(terms: Sequence[TopologySelectorTerm], nodes: NodeTable) -> Mask:
+    """Return which of *nodes* match one of *terms*; all if there is none."""
     if not terms:
         return np.ones(len(nodes), dtype=np.bool_)
     mask = np.zeros(len(nodes), dtype=np.bool_)
@@ -122,8 +122,8 @@ def allowed(terms: Sequence[TopologySelectorTerm], nodes: NodeTable) -> Mask:
     return mask
 
 
-def selected(selector: Selector, nodes: NodeTable) -> Mask:
-    """Return which of *nodes* have labels that *selector* accepts."""
+def matching_labels(selector: Selector, nodes: NodeTable) -> Mask:
+    """Return which of *nodes* have labels that *selector* matches."""
     if selector.requirements is None:
         return np.zeros(len(nodes), dtype=np.bool_)
     return all_of(nodes, selector.requirements)

@@ -1,8 +1,9 @@
-"""Which of the volumes that exist are for which claims of a pod, on each node.
+"""Static binding: which existing volume each claim of a pod gets, on each node.
 
-The smallest claim is served first, with the smallest volume that will do; what one claim took,
-another cannot have. There is no way back: a claim that finds nothing is left over. Nodes with the
-same values under all labels that a volume's affinity reads are alike, and are decided together.
+The smallest claim is matched first, with the smallest volume that fits; a matched volume is not
+available to the other claims. There is no backtracking, as upstream has none: a claim that finds no
+volume is left over. Nodes with equal values for all labels that volumes' affinities read get the
+same match, so one node of each kind is matched.
 
 Source: ``plugins/volumebinding/binder.go`` (findMatchingVolumes) and
 ``component-helpers/storage/volume/pv_helpers.go`` (FindMatchingVolume).
@@ -31,11 +32,12 @@ from scheduler.snapshot.volume_affinity import (
 )
 
 _ELSEWHERE: Final = -2
+"""Stands for all values of a label that no volume's affinity names."""
 
 
 @dataclass(frozen=True, slots=True)
 class VolumeMatch:
-    """What claims get on nodes that are alike.
+    """The volumes of a pod's claims on nodes of one kind.
 
     Args:
         found: Claims and their volumes, the smallest claim first.
@@ -48,7 +50,7 @@ class VolumeMatch:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class VolumeMatches:
-    """The number of each row's match, and the matches."""
+    """All distinct matches, and the number of each row's match."""
 
     numbers: NDArray[np.intp]
     matches: Sequence[VolumeMatch]
@@ -59,22 +61,23 @@ def match_volumes(
 ) -> VolumeMatches:
     """Find volumes for *claims* on every row of *nodes*."""
     by_size = sorted(claims, key=lambda claim: claim.requested or 0)
-    offers = [_offer(claim, objects.volumes_of_class(claim.class_name)) for claim in by_size]
-    numbers, examples = _alike(offers, nodes)
-    matches = [_match(offers, nodes.node(row).metadata.labels) for row in examples]
+    choices = [_choice(claim, objects.volumes_of_class(claim.class_name)) for claim in by_size]
+    numbers, examples = _kinds_of_nodes(choices, nodes)
+    matches = [_match(choices, nodes.node(row).metadata.labels) for row in examples]
+    assert len(numbers) == len(nodes), f"{len(numbers)} rows matched of {len(nodes)}"
     return VolumeMatches(numbers, matches)
 
 
 @dataclass(slots=True, eq=False)
-class _Offer:
-    """The volumes that would do for a claim, leaving aside from where they can be reached.
+class _Choice:
+    """The volumes that fit a claim, whichever nodes can access them.
 
     Args:
-        reserved: Volumes that are meant for this very claim.
+        reserved: Volumes whose claimRef names this claim.
         volumes: The others, the smallest first.
-        anywhere: Which of them can be reached from every node.
-        by_label: Which of them a node needs one label for, by key and value.
-        others: The rest, with what they need.
+        anywhere: Indexes of those that every node can access.
+        by_label: Indexes of those that need one node label, by its key and value.
+        others: Indexes of the rest, with their affinity.
     """
 
     claim: PersistentVolumeClaim
@@ -85,35 +88,38 @@ class _Offer:
     others: list[tuple[int, CompiledVolumeAffinity]] = field(default_factory=list)
 
     def sort(self) -> None:
-        """Put the volumes in order, and note what each of them needs."""
+        """Sort the volumes by size, and index them by the labels that they need."""
         self.volumes.sort(key=lambda volume: (volume.capacity, volume.name))
         for index, volume in enumerate(self.volumes):
-            reach = compile_volume_affinity(volume.spec.node_affinity)
-            only = reach.only
-            if reach == EVERY_NODE:
+            affinity = compile_volume_affinity(volume.spec.node_affinity)
+            only = affinity.only
+            if affinity == EVERY_NODE:
                 self.anywhere.append(index)
             elif only is None:
-                self.others.append((index, reach))
+                self.others.append((index, affinity))
             else:
                 values = self.by_label.setdefault(only.key, {})
                 for value in only.values:
                     values.setdefault(value, []).append(index)
 
     def reads(self) -> Iterator[tuple[str, frozenset[str] | None]]:
-        """Yield the labels that matter, with the values that do, or None where all do."""
+        """Yield the labels that affinities read, with the values read, or None for all values."""
         for key, values in self.by_label.items():
             yield key, frozenset(values)
-        for reach in (*(reach for _, reach in self.reserved), *(reach for _, reach in self.others)):
-            for term in reach.terms:
+        for affinity in (
+            *(affinity for _, affinity in self.reserved),
+            *(affinity for _, affinity in self.others),
+        ):
+            for term in affinity.terms:
                 for each in term:
                     yield each.key, None
 
     def best(self, labels: Mapping[str, str], taken: Collection[str]) -> PersistentVolume | None:
-        """Return the volume that the claim gets on a node with *labels*."""
-        for volume, reach in self.reserved:
+        """Return the smallest volume not *taken* that a node with *labels* can access."""
+        for volume, affinity in self.reserved:
             if volume.name not in taken:
-                # It is this one or none: the claim is not free to take another.
-                return volume if reach.matches(labels) else None
+                # This one or none: a volume reserved for the claim would stay unused forever.
+                return volume if affinity.matches(labels) else None
         lists = [
             self.anywhere,
             *(
@@ -121,7 +127,7 @@ class _Offer:
                 for key, values in self.by_label.items()
                 if key in labels
             ),
-            [index for index, reach in self.others if reach.matches(labels)],
+            [index for index, affinity in self.others if affinity.matches(labels)],
         ]
         firsts = (
             next((index for index in each if self.volumes[index].name not in taken), None)
@@ -131,26 +137,26 @@ class _Offer:
         return None if first is None else self.volumes[first]
 
 
-def _offer(claim: PersistentVolumeClaim, volumes: Iterable[PersistentVolume]) -> _Offer:
-    """Gather the volumes that would do for *claim*."""
-    offer = _Offer(claim)
+def _choice(claim: PersistentVolumeClaim, volumes: Iterable[PersistentVolume]) -> _Choice:
+    """Collect the volumes that fit *claim*."""
+    choice = _Choice(claim)
     selector = _selector_of(claim)
     for volume in volumes:
-        if not _is_eligible(volume, claim):
+        if not _fits(volume, claim):
             continue
         if volume.spec.claim_ref is not None:
-            offer.reserved.append((volume, compile_volume_affinity(volume.spec.node_affinity)))
+            choice.reserved.append((volume, compile_volume_affinity(volume.spec.node_affinity)))
         elif (
             volume.status.phase == AVAILABLE
             and selector.matches(volume.metadata.labels)
             and set(claim.spec.access_modes) <= set(volume.spec.access_modes)
         ):
-            offer.volumes.append(volume)
-    offer.sort()
-    return offer
+            choice.volumes.append(volume)
+    choice.sort()
+    return choice
 
 
-def _is_eligible(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
+def _fits(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
     wanted, found = claim.spec, volume.spec
     return (
         (found.claim_ref is None or volume.is_for(claim))
@@ -168,11 +174,13 @@ def _selector_of(claim: PersistentVolumeClaim) -> Selector:
     return compile_selector(claim.spec.selector, f"claim {claim.key}: spec.selector")
 
 
-def _alike(offers: Sequence[_Offer], nodes: NodeTable) -> tuple[NDArray[np.intp], list[int]]:
-    """Number the rows so that rows which are alike have one number; return an example of each."""
+def _kinds_of_nodes(
+    choices: Sequence[_Choice], nodes: NodeTable
+) -> tuple[NDArray[np.intp], list[int]]:
+    """Number the rows so that rows of one kind have one number; return a row of each kind."""
     numbers = np.zeros(len(nodes), dtype=np.intp)
     examples = np.zeros(min(1, len(nodes)), dtype=np.intp)
-    for key, values in _labels_that_matter(offers).items():
+    for key, values in _labels_read(choices).items():
         ids = nodes.domains(key).astype(np.intp)
         if values is not None:
             known = nodes.matching(Requirement(key, IN, values))
@@ -182,23 +190,23 @@ def _alike(offers: Sequence[_Offer], nodes: NodeTable) -> tuple[NDArray[np.intp]
     return numbers, examples.tolist()
 
 
-def _labels_that_matter(offers: Iterable[_Offer]) -> dict[str, frozenset[str] | None]:
+def _labels_read(choices: Iterable[_Choice]) -> dict[str, frozenset[str] | None]:
     found: dict[str, frozenset[str] | None] = {}
-    for offer in offers:
-        for key, values in offer.reads():
+    for choice in choices:
+        for key, values in choice.reads():
             before = found.get(key, frozenset())
             found[key] = None if values is None or before is None else before | values
     return found
 
 
-def _match(offers: Sequence[_Offer], labels: Mapping[str, str]) -> VolumeMatch:
+def _match(choices: Sequence[_Choice], labels: Mapping[str, str]) -> VolumeMatch:
     taken: set[str] = set()
     found, left = [], []
-    for offer in offers:
-        volume = offer.best(labels, taken)
+    for choice in choices:
+        volume = choice.best(labels, taken)
         if volume is None:
-            left.append(offer.claim)
+            left.append(choice.claim)
         else:
             taken.add(volume.name)
-            found.append((offer.claim, volume))
+            found.append((choice.claim, volume))
     return VolumeMatch(tuple(found), tuple(left))

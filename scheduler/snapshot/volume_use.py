@@ -1,8 +1,11 @@
-"""Which volumes are in use where, in columns.
+"""The volumes in use on each row, in columns.
 
-Claims are counted by row as pods come and go. Which *volumes* that makes, as their drivers count
-them, depends on claims, volumes and classes as well: a row whose pods, or whose claims, changed is
-counted again when somebody next asks.
+Claims are counted by row with every pod that is added or removed. Which *volumes* those are, as CSI
+drivers count them, depends on claims, volumes and classes too: a row whose pods or claims changed
+is stale, and is counted again when a column is next read.
+
+Source: ``plugins/nodevolumelimits/csi.go``, which resolves the volumes of all pods on a node for
+every incoming pod with volumes.
 """
 
 from collections import Counter
@@ -31,18 +34,18 @@ from scheduler.snapshot.count_column import CountColumn, count_under
 from scheduler.snapshot.objects import ClusterObjects
 from scheduler.snapshot.what_if import RowChange
 
-# No driver names a volume like that, so a volume yet to be made is none that exists.
-_TO_BE_MADE: Final = "\0to be made"
+# No driver returns such a handle: a volume still to be provisioned never equals an existing one.
+_TO_BE_PROVISIONED: Final = "\0to be provisioned"
 
 
 @dataclass(frozen=True, slots=True)
 class UnresolvedVolumes:
-    """The volumes of a pod cannot be told.
+    """The volumes of a pod cannot be resolved.
 
     Args:
-        why: A claim is not there, or not the pod's own; or nothing can be made of a disk.
-        not_found: Whether a claim is not there.
-        by_drivers: Whether it is a disk, so that only nodes with drivers are concerned.
+        why: A claim does not exist or belongs to another pod, or a disk cannot be translated.
+        not_found: Whether a claim does not exist.
+        by_drivers: Whether it is a disk, which concerns only nodes with CSI drivers.
     """
 
     why: str
@@ -55,9 +58,9 @@ class RowVolumes:
     """The volumes of one node.
 
     Args:
-        mounted: How often pods use each volume.
+        mounted: How many pods use each volume.
         attached: Volumes that are attached, whether or not a pod uses them.
-        problem: Why the volumes of the first such pod cannot be told; empty mostly.
+        problem: Why the volumes of the first unresolved pod cannot be resolved; mostly empty.
     """
 
     mounted: Counter[UniqueVolume] = field(default_factory=Counter)
@@ -105,18 +108,18 @@ class VolumeUse:
         self._mounts: dict[UniqueVolume, CountColumn] = {}
         self._in_use: dict[str, CountColumn] = {}
         self._problems: dict[int, str] = {}
-        objects.listen(self._changed)
+        objects.on_change(self._changed)
 
-    # What is asked.
+    # Columns.
 
     def users(self, claim: str) -> int:
-        """Return how many volumes of pods on nodes are the claim ``namespace/name``."""
+        """Return how many pod volumes on all nodes use the claim ``namespace/name``."""
         count_column = self._claims.get(claim)
         return 0 if count_column is None else count_column.total
 
     @property
     def problems(self) -> Mapping[int, str]:
-        """Rows with a pod whose volumes cannot be told, and why."""
+        """Rows with a pod whose volumes cannot be resolved, with the reason."""
         self.count()
         return self._problems
 
@@ -125,7 +128,10 @@ class VolumeUse:
         return any(count_column[row] for count_column in self._limits.values())
 
     def limit(self, driver: str) -> CountColumn | None:
-        """Return how many volumes of *driver* each row takes, plus one; 0 for any number."""
+        """Return how many volumes of *driver* may be attached to each row, plus one.
+
+        A limit of 0 is possible, and a column holds 0 where nothing was set: hence the plus one.
+        """
         return self._limits.get(driver)
 
     def in_use(self, driver: str) -> CountColumn | None:
@@ -149,6 +155,7 @@ class VolumeUse:
         if not any(pod.storage for pod in (*change.added, *change.removed)):
             return before
         found = RowVolumes(attached=before.attached)
+        # The change may have removed the unresolved pod, so the sums of *before* are of no use.
         if before.problem:
             self._mount(found, pods)
             return found
@@ -160,10 +167,10 @@ class VolumeUse:
     def of(
         self, pod: Pod, *, incoming: bool = False, drivers: bool = True
     ) -> frozenset[UniqueVolume] | UnresolvedVolumes:
-        """Return the volumes of *pod*, as drivers count them.
+        """Return the volumes of *pod*, as CSI drivers count them.
 
         A claim that does not exist is no volume, unless the pod is *incoming* and needs it to run.
-        On a node without *drivers* the disks that the pod names itself are not counted.
+        Without *drivers*, disks that the pod names directly are left out.
         """
         if not pod.storage:
             return frozenset()
@@ -192,24 +199,24 @@ class VolumeUse:
             return UnresolvedVolumes(why, not_found=True)
         if wanted.generated and not owned_by(claim, pod):
             return UnresolvedVolumes(not_owned(claim, pod))
-        return self._behind(claim)
+        return self._volume_of(claim)
 
     def count(self) -> None:
-        """Count again what changed since somebody last asked."""
+        """Count all stale rows again."""
         for _ in self.count_by_rows():
             pass
 
     def count_by_rows(self) -> Iterator[None]:
-        """Do as ``count`` does, with a pause after each row."""
+        """Count all stale rows again, with a pause after each."""
         while self._stale:
             row = self._stale.pop()
             self._replace(row, self._volumes_on(row) if row < len(self._names) else RowVolumes())
             yield
 
-    # What happens.
+    # Updates.
 
     def add_pod(self, row: int, pod: Pod, sign: int) -> None:
-        """Count *pod* on *row*, or with a *sign* of -1 no longer."""
+        """Add the claims of *pod* to *row*, or with a *sign* of -1 remove them."""
         if not pod.storage:
             return
         for claim in pod.claims:
@@ -217,20 +224,20 @@ class VolumeUse:
         self._stale.add(row)
 
     def add_node(self, row: int) -> None:
-        """Begin a new row, without pods."""
+        """Add a row without pods."""
         name = self._names[row]
         self._set_limits(row, self._objects.csi_node(name), 1)
         if name in self._attachments:
             self._stale.add(row)
 
     def remove_node(self, row: int) -> None:
-        """End a row, which is without pods."""
+        """Clear a row without pods."""
         self._set_limits(row, self._objects.csi_node(self._names[row]), 0)
         self._replace(row, RowVolumes())
         self._stale.discard(row)
 
     def move(self, source: int, target: int) -> None:
-        """Carry over what is counted in *source* to *target*, which holds its pods already."""
+        """Move the counts of row *source* to row *target*, which has its pods already."""
         moved = {
             (claim.generated, claim.key)
             for pod in self._pods[target].values()
@@ -247,7 +254,7 @@ class VolumeUse:
     def _changed(
         self, resource: ResourceName, old: KubeObject | None, new: KubeObject | None
     ) -> None:
-        """Note which rows have to be counted again, now that an object changed."""
+        """Mark the rows stale whose volumes depend on the changed object."""
         match resource:
             case Resource.PERSISTENT_VOLUME_CLAIM:
                 self._claim_changed(old, new)
@@ -255,7 +262,9 @@ class VolumeUse:
                 self._volume_changed(old, new)
             case Resource.STORAGE_CLASS:
                 if _provisioner(old) != _provisioner(new):
-                    self._recount_claims()
+                    # A class's provisioner names the volumes of unbound claims. Classes change
+                    # so rarely that every row with a claim may as well be counted again.
+                    self._mark_claims_stale()
             case Resource.VOLUME_ATTACHMENT:
                 self._attachment_changed(old, -1)
                 self._attachment_changed(new, 1)
@@ -264,7 +273,7 @@ class VolumeUse:
             case _:
                 pass
 
-    def _recount_claims(self) -> None:
+    def _mark_claims_stale(self) -> None:
         for count_columns in (self._claims, self._generated):
             for count_column in count_columns.values():
                 self._stale.update(count_column.rows)
@@ -287,7 +296,7 @@ class VolumeUse:
         item = new or old
         if before == after and (old is None) == (new is None):
             return
-        assert item is not None, "nothing became nothing"
+        assert item is not None, "a change without an old or a new volume"
         for claim in self._claims_on.get(item.metadata.name, ()):
             self._stale.update(self._rows_with(claim))
         for node in self._attached_to.get(item.metadata.name, ()):
@@ -316,13 +325,13 @@ class VolumeUse:
 
     def _csi_node_changed(self, old: KubeObject | None, new: KubeObject | None) -> None:
         item = new or old
-        assert item is not None, "nothing became nothing"
+        assert item is not None, "a change without an old or a new CSINode"
         for row in self._row_of(item.metadata.name):
             self._set_limits(row, old, 0)
             self._set_limits(row, new, 1)
 
     def _set_limits(self, row: int, item: KubeObject | None, there: int) -> None:
-        """Write the limits of *item* into *row*, or with a *there* of 0 wipe them out."""
+        """Set the limits of *item* on *row*, or with a *there* of 0 clear them."""
         if not isinstance(item, CsiNode):
             return
         for driver in item.spec.drivers:
@@ -332,7 +341,7 @@ class VolumeUse:
                 if not limits:
                     del self._limits[driver.name]
 
-    # How rows are counted.
+    # Counting a row.
 
     def _volumes_on(self, row: int) -> RowVolumes:
         found = RowVolumes(attached=frozenset(self._attached(self._names[row])))
@@ -340,7 +349,7 @@ class VolumeUse:
         return found
 
     def _mount(self, found: RowVolumes, pods: Iterable[Pod]) -> None:
-        """Add the volumes of *pods* to those that were *found*."""
+        """Add the volumes of *pods* to *found*."""
         for pod in pods:
             if pod.storage:
                 volumes = self.of(pod)
@@ -357,7 +366,7 @@ class VolumeUse:
                 yield item.spec.attacher, volume.spec.csi.volume_handle
 
     def _replace(self, row: int, new: RowVolumes) -> None:
-        """Let *new* be what is counted in *row*."""
+        """Replace what is counted on *row* by *new*; columns change by the difference."""
         old = self._counted.pop(row, _NO_VOLUMES)
         if new.mounted or new.attached or new.problem:
             self._counted[row] = new
@@ -365,6 +374,7 @@ class VolumeUse:
             count_under(self._mounts, volume, row, -1)
         for volume in new.mounted.keys() - old.mounted.keys():
             count_under(self._mounts, volume, row, 1)
+        # Limits count a volume once a node, however many of its pods use it.
         before, after = old.all, new.all
         for driver, _ in before - after:
             self._in_use[driver].add(row, -1)
@@ -374,15 +384,15 @@ class VolumeUse:
         if new.problem:
             self._problems[row] = new.problem
 
-    def _behind(self, claim: PersistentVolumeClaim) -> UniqueVolume | None:
-        """Return the volume of *claim*: one that is there, or one that would be made."""
+    def _volume_of(self, claim: PersistentVolumeClaim) -> UniqueVolume | None:
+        """Return the volume of *claim*: an existing one, or the one that will be provisioned."""
         volume = self._objects.volume(claim.spec.volume_name) if claim.spec.volume_name else None
         if volume is not None:
             return volume_behind(volume)
         storage_class = self._objects.storage_class(claim.class_name) if claim.class_name else None
         if storage_class is None or not storage_class.provisioner:
             return None
-        return driver_for(storage_class.provisioner), f"{_TO_BE_MADE}-{claim.key}"
+        return driver_for(storage_class.provisioner), f"{_TO_BE_PROVISIONED}-{claim.key}"
 
     def _rows_with(self, claim: str) -> Iterator[int]:
         for count_columns in (self._claims, self._generated):
@@ -407,23 +417,23 @@ def _provisioner(item: KubeObject | None) -> str | None:
 
 
 def claim_not_found(name: str) -> str:
-    """Say that there is no claim *name*, as the API would."""
+    """Return the text of the API's error for a claim that does not exist."""
     return f'persistentvolumeclaim "{name}" not found'
 
 
 def owned_by(claim: PersistentVolumeClaim, pod: Pod) -> bool:
-    """Tell whether *claim* was made from a template in *pod*."""
+    """Tell whether *claim* was created from an ephemeral volume of *pod*."""
     controller = claim.metadata.controller
     return controller is not None and controller.uid == pod.uid
 
 
 def not_owned(claim: PersistentVolumeClaim, pod: Pod) -> str:
-    """Say that *claim* has the name, but not the owner, of one of *pod*'s own claims."""
+    """Return why *claim* has the name of an ephemeral volume's claim of *pod*, and is not it."""
     return f"PVC {claim.key} was not created for pod {pod.key} (pod is not owner)"
 
 
 def mounts(pod: Pod, claim: object, *, generated: bool = True) -> bool:
-    """Tell whether *claim* is one that *pod* mounts; *generated* ones count if asked for."""
+    """Tell whether *pod* uses *claim*; claims of ephemeral volumes count if *generated*."""
     return isinstance(claim, PersistentVolumeClaim) and any(
         wanted.key == claim.key for wanted in pod.claims if generated or not wanted.generated
     )

@@ -1,8 +1,11 @@
 """What-if changes: for some rows, the pods that are added and removed there, and only there.
 
-A dry run removes pods and gives them back one by one, on a thousand nodes at once. RowChanges are
-therefore kept as steps, each with a pointer to the one before, and what columns need of them, sums
-over pods by row, is added up once for each step: a further step costs what it changes.
+A preemption dry run removes pods and reprieves them one by one, on a thousand nodes at once.
+Changes are therefore kept as steps, each with a pointer to the step before, and the sums that
+columns need of them are added up once for each step: a further step costs only what it changes.
+Upstream clones one NodeInfo for each candidate and adds pods back to it
+(``framework/preemption/preemption.go``, DryRunPreemption); one copy a node would undo what columns
+gain.
 """
 
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
@@ -20,21 +23,21 @@ from scheduler.snapshot.potential_victims import PotentialVictims
 
 _PodsByRow = Mapping[int, Sequence[Pod]]
 
-_NOBODY: Final[frozenset[str]] = frozenset()
+_NO_UIDS: Final[frozenset[str]] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
 class RowChange:
-    """What differs on one node in its own what-if world."""
+    """What differs on one node: in its own row of a what-if table, and only there."""
 
     added: tuple[Pod, ...] = ()
     removed: tuple[Pod, ...] = ()
 
 
 class _Step:
-    """Some pods more and some pods less, after the steps *before*.
+    """Pods that are added and removed by row, after the steps *before*.
 
-    What follows from all steps so far is kept here once somebody has asked for it.
+    Results over all steps so far are computed when first needed, and kept with the last step.
     """
 
     __slots__ = ("adding", "before", "combined", "gone", "new", "removing", "sums")
@@ -49,22 +52,22 @@ class _Step:
         self.gone: frozenset[str] | None = None
 
     def back_to(self, known: Callable[["_Step"], bool]) -> list["_Step"]:
-        """Return this step and those before it, back to the latest that is *known*."""
+        """Return this step and those before it, back to the latest with a *known* result."""
         steps = [self]
         while steps[-1].before is not None and not known(steps[-1]):
             steps.append(steps[-1].before)
         return steps
 
-    def add_to(self, total: Int64s, worth: Contribution) -> None:
-        """Add to *total*, by row, what this step alone changes."""
+    def add_to(self, total: Int64s, contribution: Contribution) -> None:
+        """Add to *total*, by row, what the pods of this step alone contribute."""
         if self.adding:
-            total[list(self.adding)] += _totals(self.adding.values(), worth)
+            total[list(self.adding)] += _totals(self.adding.values(), contribution)
         if self.removing:
-            total[list(self.removing)] -= _totals(self.removing.values(), worth)
+            total[list(self.removing)] -= _totals(self.removing.values(), contribution)
 
     def coming(self) -> Iterator[Pod]:
-        """Yield the pods that this step adds and that were not removed before."""
-        gone = _NOBODY if self.before is None else self.before.removed()
+        """Yield the pods that this step adds, except those that an earlier step removed."""
+        gone = _NO_UIDS if self.before is None else self.before.removed()
         for pods in self.adding.values():
             for pod in pods:
                 if pod.uid not in gone:
@@ -75,11 +78,11 @@ class _Step:
         if self.gone is None:
             steps = self.back_to(lambda step: step.gone is not None)
             here = (pods for step in steps for pods in step.removing.values())
-            self.gone = (steps[-1].gone or _NOBODY).union(pod.uid for pods in here for pod in pods)
+            self.gone = (steps[-1].gone or _NO_UIDS).union(pod.uid for pods in here for pod in pods)
         return self.gone
 
     def combine_into(self, rows: dict[int, RowChange]) -> None:
-        """Add to *rows* what this step alone changes."""
+        """Merge the changes of this step alone into *rows*."""
         for row in self.adding.keys() | self.removing.keys():
             rows[row] = _combine(
                 rows.get(row, RowChange()), self.adding.get(row, ()), self.removing.get(row, ())
@@ -94,31 +97,32 @@ def _fixed(by_row: _PodsByRow) -> dict[int, tuple[Pod, ...]]:
     }
 
 
-def _totals(groups: Collection[tuple[Pod, ...]], worth: Contribution) -> Int64s:
-    """Return what the pods of each group add up to."""
+def _totals(groups: Collection[tuple[Pod, ...]], contribution: Contribution) -> Int64s:
+    """Return what the pods of each group contribute in total."""
     if max(map(len, groups)) == 1:
-        totals = worth.of([pod for (pod,) in groups])
+        totals = contribution.of([pod for (pod,) in groups])
     else:
         totals = [
-            pods.total(worth)
+            pods.total(contribution)
             if type(pods) is PotentialVictims
-            else min(sum(worth.of(pods)), COUNT_MAXIMUM)
+            else min(sum(contribution.of(pods)), COUNT_MAXIMUM)
             for pods in groups
         ]
+    assert len(totals) == len(groups), f"{len(totals)} contributions of {len(groups)} groups"
     return np.array(totals, dtype=np.int64)
 
 
 class RowChanges:
-    """RowChanges by row of the view that they belong to.
+    """Changes by row of the view that they belong to.
 
     Args:
         size: How many rows that view has.
         adding: Pods that are added to those that are there.
         removing: Pods that are removed.
-        before: RowChanges that were made already.
+        before: Changes that were made already.
     """
 
-    __slots__ = ("_size", "last")
+    __slots__ = ("last", "size")
 
     def __init__(
         self,
@@ -127,7 +131,8 @@ class RowChanges:
         removing: _PodsByRow,
         before: Optional["RowChanges"] = None,
     ) -> None:
-        self._size = size
+        assert before is None or before.size == size, "changes of a view with other rows"
+        self.size: int = size
         self.last: _Step = _Step(adding, removing, None if before is None else before.last)
 
     def __bool__(self) -> bool:
@@ -145,7 +150,7 @@ class RowChanges:
 
     @property
     def added(self) -> Sequence[Pod]:
-        """Pods that are in the world of some row, and not in the true cluster."""
+        """Pods that some row has and the true cluster has not."""
         steps = self.last.back_to(lambda step: step.new is not None)
         new = steps[-1].new
         for step in reversed(steps if new is None else steps[:-1]):
@@ -157,16 +162,16 @@ class RowChanges:
         """Return what differs in *row*."""
         return self._by_row().get(row)
 
-    def sums(self, worth: Contribution) -> Int64s:
-        """Add up, by row, what the pods that are added are worth, less those that are removed."""
-        key = worth.key
+    def sums(self, contribution: Contribution) -> Int64s:
+        """Return, by row, what added pods contribute, less what removed pods contribute."""
+        key = contribution.key
         steps = self.last.back_to(lambda step: key in step.sums)
         known = steps[-1].sums.get(key)
         if known is not None and len(steps) == 1:
             return known
-        total = np.zeros(self._size, dtype=np.int64) if known is None else known.copy()
+        total = np.zeros(self.size, dtype=np.int64) if known is None else known.copy()
         for step in steps if known is None else steps[:-1]:
-            step.add_to(total, worth)
+            step.add_to(total, contribution)
         total.flags.writeable = False
         self.last.sums[key] = total
         return total
@@ -186,13 +191,13 @@ class RowChanges:
         return selected
 
     def and_also(self, size: int, adding: _PodsByRow, removing: _PodsByRow) -> "RowChanges":
-        """Return these changes and more; what is added and removed again cancels out."""
+        """Return these changes and more; a pod that is added and removed again cancels out."""
         if not any(adding.values()) and not any(removing.values()):
             return self
         return RowChanges(size, adding, removing, self or None)
 
     def _by_row(self) -> dict[int, RowChange]:
-        """Return what differs in each row, all steps taken together."""
+        """Return what differs in each row after all steps."""
         last = self.last
         if last.combined is None:
             steps = last.back_to(lambda step: step.combined is not None)
@@ -207,6 +212,7 @@ class RowChanges:
 def _combine(change: RowChange, adding: tuple[Pod, ...], removing: tuple[Pod, ...]) -> RowChange:
     back = {pod.uid for pod in change.removed} & {pod.uid for pod in adding}
     undone = {pod.uid for pod in change.added} & {pod.uid for pod in removing}
+    # A pod on both lists would be counted twice by one column and not at all by another.
     return RowChange(
         added=_without(change.added, undone) + _without(adding, back),
         removed=_without(change.removed, back) + _without(removing, undone),

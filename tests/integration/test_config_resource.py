@@ -229,7 +229,7 @@ def test_an_object_that_is_gone_leaves_its_last_word_in_force(following, configu
     scheduler.expect_line("configuration.deleted")
     assert scheduler.metric(good) == 1
     world.expect_scheduled(world.pod(scheduler=configured.name), on="a")
-    assert scheduler.ready()
+    assert scheduler.is_ready()
 
     first = configured.create(profile(configured.name), profile("another"))
     status = configured.expect(first, "True", "True", "Applied")

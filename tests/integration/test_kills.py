@@ -15,11 +15,11 @@ KILLS = 6
 
 
 async def test_nobody_notices_that_the_scheduler_was_killed():
-    count_column = await kill(KILLS, seed=3)
+    result = await kill(KILLS, seed=3)
 
-    assert count_column.problems == []
-    assert (count_column.kills, count_column.bound, count_column.victims) == (
+    assert result.problems == []
+    assert (result.kills, result.bound, result.victims) == (
         KILLS,
         3 * KILLS,
-        count_column.needed,
+        result.needed,
     )

@@ -231,7 +231,7 @@ def test_scheduler_does_not_begin_without_any_verb_that_reads(verb, request):
             return all(f'cannot {verb} resource \\"{each}\\"' in said for each in gone)
 
         until(refused, f"refusals of {gone}")
-        assert not started.ready()
+        assert not started.is_ready()
 
 
 # Missed for real: who writes.
@@ -481,7 +481,7 @@ def test_no_object_is_followed_without_any_verb_on_it(control_plane, complete, f
         ) as started,
     ):
         until(lambda: proxy.count(method, "/schedulerconfigurations", 403), f"{gone} is missed")
-        assert started.ready() == (gone.verb == "patch")
+        assert started.is_ready() == (gone.verb == "patch")
         assert not control_plane.request("GET", followed).get("status")
 
 

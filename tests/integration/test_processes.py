@@ -135,7 +135,7 @@ def test_standby_reads_nothing_before_its_turn_if_told_so(control_plane, world):
         with scheduler_process(control_plane, config=config, ready=False) as standby:
             standby.expect_line("lease.awaited")
             world.expect_scheduled(world.pod(scheduler="late"), on="a")
-            assert not standby.ready()
+            assert not standby.is_ready()
             assert not standby.lines("watch.synced")
             # Or an alert would tell of watches that nobody has begun.
             assert "py_scheduler_watch_silence_seconds{" not in standby.get("/metrics")[1]

@@ -12,14 +12,16 @@ from hack.reloads.trial import Trial, remove
 pytestmark = pytest.mark.integration
 
 
-def test_forty_changes_under_load_lose_no_pod_and_tell_no_lie(control_plane, namespace):
+def test_forty_changes_under_load_lose_no_pod_and_every_status_is_true(control_plane, namespace):
     kubeconfig = install(control_plane, namespace)
     trial = Trial(control_plane.admin_kubeconfig, namespace, changes=40, seed=7, pause_seconds=0.1)
     try:
         with (
-            replica(control_plane, namespace, kubeconfig) as first,
-            replica(control_plane, namespace, kubeconfig) as second,
+            replica(control_plane, namespace, 1, kubeconfig) as first,
+            replica(control_plane, namespace, 2, kubeconfig) as second,
         ):
+            for each in (first, second):
+                each.wait_for_line("scheduler.started")
             asyncio.run(trial.run())
             wrong = trial.wrong + check_replicas([first, second])
     finally:

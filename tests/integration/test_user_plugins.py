@@ -190,7 +190,7 @@ def test_a_score_plugin_that_stalls_is_broken_off_and_switched_off(world, with_p
             "py_scheduler_plugin_failures_total", plugin="Stalls", extension_point="Score"
         )
         assert failures == 3
-        assert scheduler.ready()
+        assert scheduler.is_ready()
 
 
 def test_a_filter_plugin_that_raises_stops_its_profile_and_no_other(world, with_plugins):
@@ -201,5 +201,5 @@ def test_a_filter_plugin_that_raises_stops_its_profile_and_no_other(world, with_
         world.expect_scheduled(world.pod(scheduler="sound"), on="a")
 
         assert not any(map(world.node_of, pods))
-        until(lambda: not scheduler.ready())
+        until(lambda: not scheduler.is_ready())
         assert "[-]profiles failed" in scheduler.get("/readyz?verbose")[1]

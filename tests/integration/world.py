@@ -25,18 +25,16 @@ from typing import TYPE_CHECKING, Any, Self
 import yaml
 
 from hack import waiting
-from hack.api import MERGE_PATCH, STRATEGIC_PATCH, ApiError, request_text
-from hack.kubeconfig import Access
+from hack.api import MERGE_PATCH, STRATEGIC_PATCH, ApiError
 from hack.manifests import objects, template
 from hack.nodes import node
-from hack.ports import LOOPBACK, PortClaims
+from hack.running_scheduler import RunningScheduler
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from hack.api import Json
     from hack.control_plane import ControlPlane
-    from hack.processes import Process
 
 ROOT = Path(__file__).parents[2]
 DEADLINE_SECONDS = 30.0
@@ -91,24 +89,8 @@ def profile(name: str, *, score: Sequence[str] | None = None, **args: Any) -> Js
     }
 
 
-class Scheduler:
-    """py-scheduler as users run it: a process, its log, and its HTTP endpoint."""
-
-    def __init__(self, plane: ControlPlane, process: Process, port: int, ports: PortClaims) -> None:
-        self.process = process
-        self.port = port
-        self._plane = plane
-        self._ports = ports
-        running.append(self)
-
-    @property
-    def log(self) -> str:
-        """Everything it wrote."""
-        return self.process.log.read_text(errors="replace")
-
-    def lines(self, event: str, **fields: Any) -> list[Json]:
-        """Return its log lines named *event* that hold *fields*."""
-        return [line for line in self.process.told(event) if fields.items() <= line.items()]
+class Scheduler(RunningScheduler):
+    """A scheduler whose log lines a test waits for."""
 
     def expect_line(self, event: str, **fields: Any) -> Json:
         """Wait for such a line and return the first."""
@@ -116,38 +98,6 @@ class Scheduler:
             lambda: self.lines(event, **fields), f"a line {event} {fields} in {self.process.log}"
         )
         return found[0]
-
-    def get(self, path: str) -> tuple[int, str]:
-        """Ask its HTTP endpoint; return status and body."""
-        return request_text(Access(f"http://{LOOPBACK}:{self.port}", None, {}), "GET", path)
-
-    def metric(self, name: str, /, **labels: str) -> float:
-        """Return the sum of all series of *name* that carry *labels*; 0 where there are none."""
-        total = 0.0
-        for line in self.get("/metrics")[1].splitlines():
-            series = re.fullmatch(rf"{name}(?:{{(.*)}})? (\S+)", line)
-            if series is not None:
-                found = dict(re.findall(r'(\w+)="([^"]*)"', series.group(1) or ""))
-                if labels.items() <= found.items():
-                    total += float(series.group(2))
-        return total
-
-    def ready(self) -> bool:
-        """Tell whether it has seen the whole cluster."""
-        with contextlib.suppress(OSError):
-            return self.get("/readyz")[0] == 200
-        return False
-
-    def wait_until_ready(self) -> Scheduler:
-        """Return once it has seen the whole cluster."""
-        self.process.wait_until(self.ready, "ready", timeout_seconds=DEADLINE_SECONDS)
-        return self
-
-    def stop(self) -> int:
-        """Ask it to end, as a kubelet does; return its exit code."""
-        code = self.process.stop(grace_seconds=30)
-        self._ports.release()
-        return code
 
 
 @contextlib.contextmanager
@@ -169,29 +119,21 @@ def scheduler_process(
         ready: Whether to wait until it has seen the whole cluster.
         secure: Whether its endpoint is served over HTTPS, which `Scheduler.get` cannot ask.
     """
-    number = next(_numbers)
-    ports = PortClaims()
-    port = ports.claim()
-    chosen = [] if secure else ["--insecure-metrics"]
-    if config is None and not any(flag.startswith("--leader-elect") for flag in flags):
-        chosen.append("--no-leader-elect")
-    process = plane.start_py_scheduler(
-        *chosen,
+    scheduler = Scheduler(
+        plane,
         *flags,
-        name=f"py-scheduler-{number}",
+        name=f"py-scheduler-{next(_numbers)}",
         config=config,
         kubeconfig=kubeconfig,
-        port=port,
+        secure=secure,
     )
-    scheduler = Scheduler(plane, process, port, ports)
-    try:
+    with scheduler:
+        running.append(scheduler)
         if ready:
-            scheduler.wait_until_ready()
+            scheduler.wait_until_ready(seconds=DEADLINE_SECONDS)
         yield scheduler
-        # Nothing a test does to it may make it lose its composure.
+        # An unhandled exception is a defect, whatever a test does to the scheduler.
         assert "Traceback" not in scheduler.log, scheduler.log
-    finally:
-        scheduler.stop()
 
 
 def install_resource(plane: ControlPlane) -> None:

@@ -115,7 +115,8 @@ class WaitAtDoor:
             the label may have changed twice while no watch was open.
     """
 
-    name = "WaitAtDoor"
+    # The name is part of condition messages, and so of the digest of all decisions.
+    name = "Doorman"
     requeue_on = (Requeue(ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_LABEL)),)
 
     def __init__(self, known: Callable[[str], Node | None]) -> None:

@@ -19,7 +19,7 @@ from scheduler.kube import binding, eviction
 from scheduler.kube.binding import Conflicted, NotBound
 from scheduler.plugins import default_preemption
 from scheduler.plugins.default_preemption import _Budgets, _DryRun
-from scheduler.preemption.evictions import Evictions
+from scheduler.preemption.preemptors import Preemptors
 from scheduler.queue.in_flight import InFlight
 from scheduler.queue.scheduling_queue import SchedulingQueue
 from tests.simulation.simulation import simulate
@@ -167,7 +167,7 @@ def test_finds_an_assumed_pod_whose_end_is_not_noticed(monkeypatch):
 
 
 def test_finds_a_nomination_that_outlasts_a_more_important_preemption_on_its_node(monkeypatch):
-    monkeypatch.setattr(Evictions, "_withdraw", lambda self, nominees: None)
+    monkeypatch.setattr(Preemptors, "_withdraw", lambda self, nominees: None)
 
     assert re.search("stays nominated to", _caught())
 
@@ -175,11 +175,11 @@ def test_finds_a_nomination_that_outlasts_a_more_important_preemption_on_its_nod
 def test_finds_a_nomination_that_is_kept_by_a_pod_on_its_way_to_a_node(monkeypatch):
     begin = BindingCycle.begin
 
-    def keeps_nomination(self, queued, profile, decision, started):
+    def keeps_nomination(self, queued, profile, decision, started, extenders):
         node = self._queue.nominated_node(decision.pod.uid)
-        begin(self, queued, profile, decision, started)
+        begin(self, queued, profile, decision, started, extenders)
         if node:
-            self._queue.nominate(decision.pod, SetTo(node), self._clock())
+            self._queue.nominate(decision.pod, SetTo(node), self._now())
 
     monkeypatch.setattr(BindingCycle, "begin", keeps_nomination)
 
@@ -190,7 +190,7 @@ def test_finds_victims_that_are_not_less_important(monkeypatch):
     def all_pods(nodes, rows, pod, among):
         return [list(nodes.pods_on(row)) for row in rows.tolist()]
 
-    monkeypatch.setattr(default_preemption, "_lower", all_pods)
+    monkeypatch.setattr(default_preemption, "_potential_victims", all_pods)
 
     assert re.search("has to go for .*, which is no more important", _caught())
 
@@ -199,10 +199,10 @@ def test_finds_victims_that_are_not_given_back(monkeypatch):
     def keeps(self, world, tried):
         for each in tried:
             for turn in range(len(each.pods)):
-                each.evict(turn)
+                each.add_victim(turn)
         return iter(())
 
-    monkeypatch.setattr(_DryRun, "_give_back", keeps)
+    monkeypatch.setattr(_DryRun, "_reprieve", keeps)
 
     assert re.search("has to go without need", _caught())
 
@@ -239,7 +239,7 @@ def test_finds_that_the_candidate_which_violates_budgets_is_taken(monkeypatch):
 
 
 def test_finds_a_preemption_that_outlives_its_pod(monkeypatch):
-    monkeypatch.setattr(Evictions, "abandon", lambda self, pod: None)
+    monkeypatch.setattr(Preemptors, "abandon", lambda self, pod: None)
 
     assert re.search("room is made for .* although it is gone", _caught())
 

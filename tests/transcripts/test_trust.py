@@ -1,6 +1,6 @@
 """Conversations with the ledger of trust, in the folder beside this file.
 
-Said: ``broken OWNER NODE``, ``vanished NODE``, ``tick``.
+Said: ``ban OWNER NODE``, ``forget NODE``, ``tick``.
 
 Answered: what became of which owner and node, and until when; ``nothing`` where nothing changed.
 """
@@ -16,22 +16,22 @@ SCRIPTS = sorted((Path(__file__).parent / "trust").glob("*.txt"))
 
 
 class Speaker:
-    """Says each command to a ledger, and tells what it changed."""
+    """Says each command to a ledger, and describes what it changed."""
 
     def __init__(self):
         self.ledger = TrustLedger(most=3)
 
     def __call__(self, now, command):
         verb, *rest = command.split()
-        passed = self.ledger.pass_time(now)
+        passed = self.ledger.expire(now)
         changes = {
-            "broken": lambda: self.ledger.broken(*rest, "refused a pod", now),
-            "vanished": lambda: self.ledger.vanished(*rest),
+            "ban": lambda: self.ledger.ban(*rest, "refused a pod", now),
+            "forget": lambda: self.ledger.forget_node(*rest),
             "tick": list,
         }[verb]()
-        return "; ".join(map(self.told, (*passed, *changes))) or "nothing"
+        return "; ".join(map(self.describe, (*passed, *changes))) or "nothing"
 
-    def told(self, change):
+    def describe(self, change):
         about = change.old if isinstance(change, Deleted) else change.new
         if isinstance(change, Deleted):
             state = "trusted"

@@ -1,10 +1,10 @@
-"""A pod goes where its volumes can be reached, or can be made; its claims are bound on the way.
+"""Nodes must be able to access a pod's volumes; unbound claims are bound on the way.
 
-Claims of a class that waits for its first consumer are bound once the node is chosen: to a volume
-that exists (we write the claim into the volume), or to one that is made for the node (we write the
-node into the claim). Both are assumed at once, written before the pod is bound, and waited for
-until the volume controller has made them true. What was written stays when the pod is not bound
-after all, as upstream leaves it: a controller may be at work on it already.
+Claims of a class with WaitForFirstConsumer are bound once the node is chosen: to an existing volume
+(static binding: the claim is written into the volume), or to one that is provisioned for the node
+(dynamic provisioning: the node is written into the claim). Both are assumed at Reserve, written at
+PreBind, and awaited until the volume controller has completed them. What was written stays if the
+pod is not bound after all, as upstream leaves it: a controller may have begun to act on it.
 
 Source: ``plugins/volumebinding/`` (volume_binding.go, binder.go). Scores by storage capacity are
 alpha there, and off.
@@ -22,7 +22,7 @@ from scheduler.framework.rejection import Failure, PreFilterAnswer, Refused, Rej
 from scheduler.model.fact import Resource
 from scheduler.model.pod import Pod
 from scheduler.plugins.volume_binding.claims import Claims, claims_of, why_unusable
-from scheduler.plugins.volume_binding.expected import Expected, all_bound
+from scheduler.plugins.volume_binding.expected import ExpectedBinding, all_bound
 from scheduler.plugins.volume_binding.hints import (
     capacity_grew,
     capacity_ignored,
@@ -42,10 +42,10 @@ from scheduler.snapshot.objects import ClusterObjects
 
 
 class VolumeBinding:
-    """Rejects nodes that the pod's volumes cannot be reached from, and binds its claims.
+    """Rejects nodes that cannot access the pod's volumes, and binds the pod's claims.
 
     Args:
-        args: How long to wait.
+        args: How long to wait for the volume controller.
     """
 
     name = "VolumeBinding"
@@ -80,13 +80,13 @@ class VolumeBinding:
         self._timeout_seconds = float(args.bind_timeout_seconds)
 
     def pre_filter(self, pod: Pod, nodes: NodeTable) -> PreFilterAnswer:
-        """Skip pods without claims; refuse claims that no node can do anything about."""
+        """Skip pods without claims; reject pods whose claims no node can satisfy."""
         if not pod.claims:
             return Skip()
         if why := why_unusable(pod, nodes.objects):
             return Refused(why, resolvable=False)
         claims = claims_of(pod, nodes.objects)
-        assert claims is not None, f"{pod.key}: a claim was there and is not"
+        assert claims is not None, f"{pod.key}: a claim was found, and then was not"
         if isinstance(claims, Failure):
             return Failure(np.ones(len(nodes), dtype=np.bool_), claims.text)
         if claims.immediate:
@@ -94,7 +94,7 @@ class VolumeBinding:
         return None
 
     def filter(self, pod: Pod, nodes: NodeTable) -> Iterator[Rejection | Failure]:
-        """Reject nodes that bound volumes cannot be reached from, or others cannot be had on."""
+        """Reject nodes that cannot access a bound volume, or on which a claim gets no volume."""
         claims = claims_of(pod, nodes.objects) if pod.claims else None
         if claims is None or isinstance(claims, Failure):
             return
@@ -105,7 +105,7 @@ class VolumeBinding:
         yield from found.failures
 
     def reserve(self, pod: Pod, node: str, nodes: NodeTable) -> Sequence[Assume] | Failure:
-        """Assume that volumes and claims say already what is about to be written."""
+        """Assume the volumes and claims as `pre_bind` will write them."""
         claims = claims_of(pod, nodes.objects) if pod.claims else None
         if claims is None:
             return ()
@@ -120,7 +120,7 @@ class VolumeBinding:
         )
 
     def unreserve(self, pod: Pod, node: str) -> None:
-        """Do nothing: what was assumed is taken back by whoever assumed it."""
+        """Do nothing: the binding cycle restores what `reserve` assumed."""
 
     def pre_bind(self, pod: Pod, node: str, nodes: NodeTable) -> Iterator[Effect]:
         """Write what was assumed, and wait until all claims are bound."""
@@ -131,43 +131,46 @@ class VolumeBinding:
             return
         claims = claims_of(pod, nodes.objects)
         if claims is None:
-            yield self._hopeless(why_unusable(pod, nodes.objects))
+            yield self._failing(why_unusable(pod, nodes.objects))
         elif isinstance(claims, Failure):
-            yield self._hopeless(claims.text)
+            yield self._failing(claims.text)
         else:
             plan = plan_volumes(claims, node, nodes)
             if isinstance(plan, str):
-                yield self._hopeless(plan)
+                yield self._failing(plan)
             else:
                 yield from self._carry_out(plan, claims, node, nodes.objects)
 
     def _carry_out(
         self, plan: VolumePlan, claims: Claims, node: str, objects: ClusterObjects
     ) -> Iterator[Effect]:
-        expected = [Expected(c.metadata.namespace, c.metadata.name) for c in claims.immediate]
+        expected = [
+            ExpectedBinding(c.metadata.namespace, c.metadata.name) for c in claims.immediate
+        ]
         for claim, volume in plan.static:
-            told = objects.api_volume(volume.name)
+            # Not the assumed version: that says already what is still to be written.
+            known_volume = objects.api_volume(volume.name)
             bound = volume.bound_to(claim)
             version = ""
-            if told is not None and told.bound_to(claim) is not told:
-                version = told.metadata.resource_version
-                yield patch_of_volume(bound, told)
-            place = claim.metadata.namespace, claim.metadata.name
-            expected.append(Expected(*place, version, volume=volume.name))
+            if known_volume is not None and known_volume.bound_to(claim) is not known_volume:
+                version = known_volume.metadata.resource_version
+                yield patch_of_volume(bound, known_volume)
+            key = claim.metadata.namespace, claim.metadata.name
+            expected.append(ExpectedBinding(*key, version, volume=volume.name))
         for claim in plan.dynamic:
-            place = claim.metadata.namespace, claim.metadata.name
-            known = objects.api_claim(*place)
+            key = claim.metadata.namespace, claim.metadata.name
+            known_claim = objects.api_claim(*key)
             version = ""
-            if known is not None and known.selected_node != node:
-                version = known.metadata.resource_version
-                yield patch_of_claim(known, node)
-            expected.append(Expected(*place, version, node=node))
+            if known_claim is not None and known_claim.selected_node != node:
+                version = known_claim.metadata.resource_version
+                yield patch_of_claim(known_claim, node)
+            expected.append(ExpectedBinding(*key, version, node=node))
         yield WaitUntil(
             partial(all_bound, tuple(expected), node), self._timeout_seconds, "binding volumes"
         )
 
-    def _hopeless(self, why: str) -> WaitUntil:
-        """Return a wait that is over as soon as it begins, for *why* it is in vain."""
+    def _failing(self, why: str) -> WaitUntil:
+        """Return a wait that fails at once, because of *why*."""
         return WaitUntil(
             lambda _: f"binding volumes: {why}", self._timeout_seconds, "binding volumes"
         )

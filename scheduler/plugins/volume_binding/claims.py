@@ -1,4 +1,8 @@
-"""What the claims of a pod are, and whether they can be used at all."""
+"""The claims of a pod by binding mode, and whether they can be used at all.
+
+Source: ``plugins/volumebinding/binder.go`` (GetPodVolumeClaims, checkVolumeProvisions) and
+volume_binding.go (podHasPVCs).
+"""
 
 from dataclasses import dataclass
 
@@ -16,9 +20,9 @@ class Claims:
     """A pod's claims by what is to be done about them.
 
     Args:
-        bound: There is a volume.
-        delayed: There will be one when the pod has a node.
-        immediate: There should be one already.
+        bound: Claims with a volume.
+        delayed: Claims that get a volume once the pod has a node (WaitForFirstConsumer).
+        immediate: Claims that the volume controller should have bound already.
     """
 
     bound: tuple[PersistentVolumeClaim, ...]
@@ -27,7 +31,7 @@ class Claims:
 
 
 def claims_of(pod: Pod, objects: ClusterObjects) -> Claims | Failure | None:
-    """Sort *pod*'s claims; None where one is not there any more."""
+    """Sort *pod*'s claims; None if one does not exist any more."""
     bound, delayed, immediate = [], [], []
     for wanted in pod.claims:
         claim = objects.claim(wanted.namespace, wanted.name)

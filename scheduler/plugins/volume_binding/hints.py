@@ -1,4 +1,7 @@
-"""What could help a pod that did not get its volumes."""
+"""Queueing hints: which changes may help a pod that VolumeBinding rejected.
+
+Source: ``plugins/volumebinding/volume_binding.go`` (isSchedulableAfter…).
+"""
 
 from scheduler.framework.cluster_event import Change
 from scheduler.model.pod import Pod
@@ -7,7 +10,7 @@ from scheduler.snapshot.volume_use import mounts
 
 
 def class_changed(_: Pod, change: Change) -> bool:
-    """Tell whether a class of volumes is new, or made in other places than before."""
+    """Tell whether a storage class is new, or has other allowed topologies than before."""
     if not isinstance(change.old, StorageClass) or not isinstance(change.new, StorageClass):
         return True
     return change.old.allowed_topologies != change.new.allowed_topologies
@@ -19,14 +22,14 @@ def claim_changed(pod: Pod, change: Change) -> bool:
 
 
 def migration_changed(_: Pod, change: Change) -> bool:
-    """Tell whether other drivers took over on a node, or the node is new."""
+    """Tell whether other in-tree plugins are migrated on a node, or its CSINode is new."""
     if not isinstance(change.old, CsiNode) or not isinstance(change.new, CsiNode):
         return True
     return change.old.migrated != change.new.migrated
 
 
 def capacity_ignored(pod: Pod, change: Change) -> bool:
-    """Tell whether a driver of which *pod* has an inline volume no longer minds its capacity."""
+    """Tell whether a driver of one of *pod*'s inline volumes no longer tracks its capacity."""
     if not isinstance(change.old, CsiDriver) or not isinstance(change.new, CsiDriver):
         return True
     name = change.new.metadata.name
@@ -38,7 +41,7 @@ def capacity_ignored(pod: Pod, change: Change) -> bool:
 
 
 def capacity_grew(_: Pod, change: Change) -> bool:
-    """Tell whether a driver has more storage to give."""
+    """Tell whether a driver reports more capacity than before."""
     old, new = change.old, change.new
     if not isinstance(old, CsiStorageCapacity) or not isinstance(new, CsiStorageCapacity):
         return True

@@ -1,4 +1,7 @@
-"""Where the claims of a pod can be bound, and what would be done on each node."""
+"""On which nodes the claims of a pod can be bound, and with which volumes.
+
+Source: ``plugins/volumebinding/binder.go`` (FindPodVolumes).
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -14,36 +17,41 @@ from scheduler.model.selectors import compile_selector
 from scheduler.model.storage import CsiStorageCapacity, PersistentVolumeClaim, StorageClass
 from scheduler.plugins.volume_binding.claims import Claims
 from scheduler.snapshot.node_table import NodeTable
-from scheduler.snapshot.volume_affinity import accessible_nodes, allowed, selected, unreadable_on
+from scheduler.snapshot.volume_affinity import (
+    accessible_nodes,
+    in_topologies,
+    matching_labels,
+    untranslatable_on,
+)
 from scheduler.snapshot.volume_matching import VolumeMatch, match_volumes
 
-_OUT_OF_REACH: Final = "node(s) didn't match PersistentVolume's node affinity"
+_INACCESSIBLE: Final = "node(s) didn't match PersistentVolume's node affinity"
 _NO_VOLUME: Final = "node(s) didn't find available persistent volumes to bind"
-_NO_SPACE: Final = "node(s) did not have enough free storage"
-_VOLUME_GONE: Final = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
+_NO_CAPACITY: Final = "node(s) did not have enough free storage"
+_VOLUME_MISSING: Final = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
 _NO_PROVISIONER: Final = frozenset({"", "kubernetes.io/no-provisioner"})
 
 
 @dataclass(slots=True, eq=False)
 class PodVolumes:
-    """What stands against each row, and what would be done on it.
+    """Why rows are rejected for a pod's claims, and the volumes found on the others.
 
     Args:
-        out_of_reach: Rows from which a volume cannot be reached.
-        no_volume: Rows on which a claim cannot get a volume.
-        no_space: Rows for which there is too little storage to make one.
-        volume_gone: Rows where a claim is bound to a volume that does not exist: all, or none.
+        inaccessible: Rows that cannot access a bound volume.
+        no_volume: Rows on which a claim gets no volume.
+        no_capacity: Rows with too little storage capacity to provision one.
+        volume_missing: Rows where a claim is bound to a volume that does not exist: all or none.
+        failed: Rows that cannot be judged; they are in no other mask of the reasons.
         numbers: The number of each row's match.
         matches: Claims and the volumes found for them.
-        provisioned: Claims, found nothing for, whose volumes would have to be made, by match.
-        failed: Rows that cannot be judged, of which nothing else is said.
-        failures: Why not.
+        provisioned: Claims without a volume, for which one must be provisioned, by match.
+        failures: Why rows cannot be judged.
     """
 
-    out_of_reach: NodeMask
+    inaccessible: NodeMask
     no_volume: NodeMask
-    no_space: NodeMask
-    volume_gone: NodeMask
+    no_capacity: NodeMask
+    volume_missing: NodeMask
     failed: NodeMask
     numbers: NDArray[np.intp]
     matches: Sequence[VolumeMatch] = (VolumeMatch(),)
@@ -52,26 +60,26 @@ class PodVolumes:
 
     @classmethod
     def of(cls, rows: int) -> "PodVolumes":
-        """Return one in which nothing stands against any of *rows* rows."""
+        """Return one that rejects none of *rows* rows."""
         masks = np.zeros((5, rows), dtype=np.bool_)
         numbers = np.zeros(rows, dtype=np.intp)
         return cls(masks[0], masks[1], masks[2], masks[3], masks[4], numbers)
 
     @property
     def reasons(self) -> tuple[tuple[NodeMask, str], ...]:
-        """What stands against which rows, in upstream's order."""
+        """The rejected rows by reason, in upstream's order."""
         return tuple(
             (mask & ~self.failed, reason)
             for mask, reason in (
-                (self.out_of_reach, _OUT_OF_REACH),
+                (self.inaccessible, _INACCESSIBLE),
                 (self.no_volume, _NO_VOLUME),
-                (self.no_space, _NO_SPACE),
-                (self.volume_gone, _VOLUME_GONE),
+                (self.no_capacity, _NO_CAPACITY),
+                (self.volume_missing, _VOLUME_MISSING),
             )
         )
 
     def fail(self, rows: NodeMask, why: str) -> None:
-        """Note that *rows* cannot be judged, unless that is known already."""
+        """Add *rows* to those that cannot be judged, except rows that were before."""
         rows = rows & ~self.failed
         if rows.any():
             self.failures.append(Failure(rows, why))
@@ -79,58 +87,63 @@ class PodVolumes:
 
 
 def find_pod_volumes(claims: Claims, nodes: NodeTable) -> PodVolumes:
-    """Find out what stands against each row."""
+    """Find the volumes of *claims* on each row, and the rows to reject."""
     found = PodVolumes.of(len(nodes))
-    _judge_bound(claims.bound, nodes, found)
+    _check_bound(claims.bound, nodes, found)
     if claims.delayed:
-        _judge_delayed(claims.delayed, nodes, found)
+        _check_delayed(claims.delayed, nodes, found)
     return found
 
 
-def _judge_bound(
+def _check_bound(
     claims: Sequence[PersistentVolumeClaim], nodes: NodeTable, found: PodVolumes
 ) -> None:
-    """Find the rows from which a volume cannot be reached; a row's first problem is its only."""
+    """Reject the rows that cannot access a bound volume, each for its first such volume."""
     for claim in claims:
         volume = nodes.objects.volume(claim.spec.volume_name)
-        untroubled = ~(found.out_of_reach | found.volume_gone)
+        accepted = ~(found.inaccessible | found.volume_missing)
         if volume is None:
-            found.volume_gone |= untroubled
+            found.volume_missing |= accepted
         else:
-            unreadable, why = unreadable_on(volume, nodes)
-            found.fail(untroubled & unreadable, why)
-            found.out_of_reach |= untroubled & ~accessible_nodes(volume, nodes)
+            untranslatable, why = untranslatable_on(volume, nodes)
+            found.fail(accepted & untranslatable, why)
+            found.inaccessible |= accepted & ~accessible_nodes(volume, nodes)
 
 
-def _judge_delayed(
+def _check_delayed(
     claims: Sequence[PersistentVolumeClaim], nodes: NodeTable, found: PodVolumes
 ) -> None:
-    """Find the rows on which a claim can neither get a volume nor have one made."""
-    placed = tuple(claim for claim in claims if claim.selected_node is not None)
-    for claim in placed:
+    """Reject the rows on which a claim gets no existing volume and none can be provisioned."""
+    # Claims with a selected node are being provisioned for an earlier attempt: only that node will
+    # do, unless the provisioner gives up and removes the annotation.
+    selected = tuple(claim for claim in claims if claim.selected_node is not None)
+    for claim in selected:
         found.no_volume |= ~nodes.named((claim.selected_node or "",))
     free = [claim for claim in claims if claim.selected_node is None]
     matches = match_volumes(free, nodes.objects, nodes)
     found.numbers, found.matches = matches.numbers, matches.matches
-    found.provisioned = tuple((*placed, *match.left) for match in matches.matches)
+    found.provisioned = tuple((*selected, *match.left) for match in matches.matches)
     considered = ~found.no_volume
-    makers = {claim.key: _maker_of(claim, nodes) for left in found.provisioned for claim in left}
-    for keys, numbers in _alike(found.provisioned).items():
+    provisioners = {
+        claim.key: _provisioner_of(claim, nodes) for left in found.provisioned for claim in left
+    }
+    for keys, numbers in _numbers_by_claims(found.provisioned).items():
         rows = considered & np.isin(found.numbers, numbers)
         for key in keys:
-            maker = makers[key]
-            if maker.why:
-                found.fail(rows, maker.why)
+            provisioner = provisioners[key]
+            if provisioner.why:
+                found.fail(rows, provisioner.why)
                 break
-            found.no_volume |= rows & ~maker.willing
-            found.no_space |= rows & maker.willing & ~maker.able
-            rows = rows & maker.willing & maker.able
+            found.no_volume |= rows & ~provisioner.in_topology
+            found.no_capacity |= rows & provisioner.in_topology & ~provisioner.has_capacity
+            # Upstream stops at a node's first claim that cannot be provisioned.
+            rows = rows & provisioner.in_topology & provisioner.has_capacity
 
 
-def _alike(
+def _numbers_by_claims(
     provisioned: Sequence[tuple[PersistentVolumeClaim, ...]],
 ) -> dict[tuple[str, ...], list[int]]:
-    """Return the numbers of the matches that leave the same claims over."""
+    """Return the numbers of the matches by the claims that have to be provisioned."""
     found: dict[tuple[str, ...], list[int]] = {}
     for number, left in enumerate(provisioned):
         found.setdefault(tuple(claim.key for claim in left), []).append(number)
@@ -138,39 +151,40 @@ def _alike(
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Maker:
-    """Where a volume could be made for a claim.
+class _Provisioner:
+    """Where a volume could be provisioned for a claim.
 
     Args:
-        willing: Rows for which the class of volumes is.
-        able: Rows for which there is enough storage.
-        why: Why that cannot be told.
+        in_topology: Rows within the allowed topologies of the storage class.
+        has_capacity: Rows for which the driver reports enough capacity.
+        why: Why that cannot be determined.
     """
 
-    willing: NodeMask
-    able: NodeMask
+    in_topology: NodeMask
+    has_capacity: NodeMask
     why: str = ""
 
 
-def _maker_of(claim: PersistentVolumeClaim, nodes: NodeTable) -> _Maker:
-    everywhere = np.ones(len(nodes), dtype=np.bool_)
+def _provisioner_of(claim: PersistentVolumeClaim, nodes: NodeTable) -> _Provisioner:
+    every_row = np.ones(len(nodes), dtype=np.bool_)
     if not claim.class_name:
-        return _Maker(everywhere, everywhere, f'no class for claim "{claim.key}"')
+        return _Provisioner(every_row, every_row, f'no class for claim "{claim.key}"')
     storage_class = nodes.objects.storage_class(claim.class_name)
     if storage_class is None:
         why = f'failed to find storage class "{claim.class_name}"'
-        return _Maker(everywhere, everywhere, why)
+        return _Provisioner(every_row, every_row, why)
     if storage_class.provisioner in _NO_PROVISIONER:
-        return _Maker(~everywhere, everywhere)
-    return _Maker(
-        allowed(storage_class.allowed_topologies, nodes), _has_space(claim, storage_class, nodes)
+        return _Provisioner(~every_row, every_row)
+    return _Provisioner(
+        in_topologies(storage_class.allowed_topologies, nodes),
+        _with_capacity(claim, storage_class, nodes),
     )
 
 
-def _has_space(
+def _with_capacity(
     claim: PersistentVolumeClaim, storage_class: StorageClass, nodes: NodeTable
 ) -> NodeMask:
-    """Return for which rows the driver says that it has room for *claim*, if it says anything."""
+    """Return the rows with capacity for *claim*: all, if the driver does not report capacity."""
     driver = nodes.objects.csi_driver(storage_class.provisioner)
     if claim.requested is None or driver is None or not driver.spec.storage_capacity:
         return np.ones(len(nodes), dtype=np.bool_)
@@ -186,6 +200,6 @@ def _has_space(
 
 def _served_by(capacity: CsiStorageCapacity, nodes: NodeTable) -> NodeMask:
     try:
-        return selected(compile_selector(capacity.node_topology, "nodeTopology"), nodes)
+        return matching_labels(compile_selector(capacity.node_topology, "nodeTopology"), nodes)
     except MalformedObject:
         return np.zeros(len(nodes), dtype=np.bool_)

@@ -1,4 +1,7 @@
-"""What is to be written so that the claims of a pod get their volumes, on the chosen node."""
+"""What to write so that the claims of a pod get their volumes on the chosen node.
+
+Source: ``plugins/volumebinding/binder.go`` (bindAPIUpdate).
+"""
 
 from dataclasses import dataclass
 
@@ -18,11 +21,11 @@ from scheduler.snapshot.node_table import NodeTable
 
 @dataclass(frozen=True, slots=True)
 class VolumePlan:
-    """What is to be written so that the claims of a pod get their volumes on one node.
+    """What to write so that the claims of a pod get their volumes on one node.
 
     Args:
-        static: Claims, and volumes that exist.
-        dynamic: Claims for which volumes are to be made.
+        static: Claims, each with the existing volume that it is bound to.
+        dynamic: Claims for which volumes are provisioned.
     """
 
     static: tuple[tuple[PersistentVolumeClaim, PersistentVolume], ...] = ()
@@ -30,7 +33,11 @@ class VolumePlan:
 
 
 def plan_volumes(claims: Claims, node: str, nodes: NodeTable) -> VolumePlan | str:
-    """Return what is to be done about *claims* on *node*, or why nothing can be."""
+    """Return the plan for *claims* on *node*, or why there is none.
+
+    It is computed again at Reserve and at PreBind. Upstream carries the filter's result along in
+    CycleState; here a plan always follows from the cluster as it is known at that moment.
+    """
     row = nodes.row_of(node)
     if row is None:
         return f'node "{node}" not found'
@@ -44,14 +51,18 @@ def plan_volumes(claims: Claims, node: str, nodes: NodeTable) -> VolumePlan | st
     return VolumePlan(found.matches[number].found, found.provisioned[number])
 
 
-def patch_of_volume(volume: PersistentVolume, told: PersistentVolume) -> Patch:
-    """Return what writes the claim into a volume, unless the volume changed meanwhile."""
+def patch_of_volume(volume: PersistentVolume, known: PersistentVolume) -> Patch:
+    """Return the patch that writes a claim into *volume*.
+
+    The resource version of the *known* volume makes it fail if the volume changed meanwhile: the
+    volume controller or another scheduler may have reserved it.
+    """
     annotations = {BOUND_BY_CONTROLLER: volume.metadata.annotations.get(BOUND_BY_CONTROLLER)}
     return Patch(
         f"/api/v1/persistentvolumes/{volume.name}",
         {
             "metadata": {
-                "resourceVersion": told.metadata.resource_version,
+                "resourceVersion": known.metadata.resource_version,
                 "annotations": {key: text for key, text in annotations.items() if text},
             },
             "spec": {"claimRef": msgspec.to_builtins(volume.spec.claim_ref)},
@@ -60,7 +71,7 @@ def patch_of_volume(volume: PersistentVolume, told: PersistentVolume) -> Patch:
 
 
 def patch_of_claim(claim: PersistentVolumeClaim, node: str) -> Patch:
-    """Return what writes the node into a claim, unless the claim changed meanwhile."""
+    """Return the patch that writes *node* into *claim*; it fails if the claim changed meanwhile."""
     metadata = claim.metadata
     return Patch(
         f"/api/v1/namespaces/{metadata.namespace}/persistentvolumeclaims/{metadata.name}",

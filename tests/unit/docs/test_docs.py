@@ -58,7 +58,7 @@ def test_the_door_of_a_room_reads_the_same_in_the_architecture(room):
         assert _words(paragraph) in page, f"docs/architecture.md tells of {room} in other words"
 
 
-@pytest.mark.parametrize("module", ["cache/cluster_cache", "kube/reflector"])
+@pytest.mark.parametrize("module", ["kube/reflector"])
 def test_the_architecture_draws_other_state_machines_as_their_modules_do(module):
     page = _words(_read("docs/architecture.md"))
     table = _docstring(f"scheduler/{module}.py").split("\n=")[1:]

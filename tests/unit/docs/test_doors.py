@@ -33,7 +33,7 @@ WALL_TIME = {
     "kube/event_recorder.py": "stamps of events",
     "kube/kubeconfig.py": "whether credentials that name their end are still good",
     "kube/lease.py": "stamps of the lease",
-    "loop/core.py": "stamps of conditions, and rejections by a kubelet before the start",
+    "reporting/clock.py": "stamps of conditions, and rejections by a kubelet before the start",
     "observe/certificate.py": "whether a certificate that names its end is still good",
     "reload/report.py": "when a configuration was applied, as a metric",
 }

@@ -8,15 +8,21 @@ from pathlib import Path
 
 import pytest
 
+from scheduler.cache import cluster_cache, trust_ledger
 from scheduler.kube import election
+from scheduler.preemption import preemptions
 from scheduler.process import leadership
-from scheduler.queue import queue_state
+from scheduler.queue import foreign_nominations, queue_state
 
 PAGE = Path(__file__).parents[3] / "docs" / "architecture.md"
 
 MACHINES = {
     "Leadership": leadership.TRANSITIONS,
     "Pods in the queue": queue_state.TRANSITIONS,
+    "Preemptions": preemptions.TRANSITIONS,
+    "Nominations by other schedulers": foreign_nominations.TRANSITIONS,
+    "Pods in the cache": cluster_cache.TRANSITIONS,
+    "Trust": trust_ledger.TRANSITIONS,
     "The lease": election.TRANSITIONS,
 }
 """Every table in the code, by the heading under which the document shows it."""

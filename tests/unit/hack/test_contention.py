@@ -11,18 +11,18 @@ def test_a_refusal_is_a_further_one_if_the_pod_was_bound_after_another_was_seen(
     assert most_further([one, soon, later]) == 1
 
 
-def test_only_ours_are_held_against_us():
+def test_only_our_own_refusals_count():
     watcher = Watcher()
     watcher.fates = {
         "1": Fate("py-scheduler", "web", "n", 1.0, 2.0),
         "2": Fate("default-scheduler", "db", "n", 1.0, 2.0),
         "3": Fate("py-scheduler", "web", "n", 1.0),
     }
-    told = [
+    lines = [
         {"event": "preemption.undone", "pod": "contention/web-x1", "node": "n"},
         {"event": "pod.preempted"},
     ]
-    count_column = count(watcher, iter(told), 1.0, trust=True)
+    result = count(watcher, lines, 1.0, trust=True)
 
-    assert (count_column.bound, count_column.refusals, count_column.theirs) == (2, 1, 1)
-    assert (count_column.evictions, count_column.undone) == (1, {("web", "n"): 1})
+    assert (result.bound, result.refusals, result.theirs) == (2, 1, 1)
+    assert (result.evictions, result.undone) == (1, {("web", "n"): 1})

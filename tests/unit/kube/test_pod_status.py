@@ -192,9 +192,13 @@ async def test_four_failures_are_the_end():
         Rejected('Pod "web" is invalid: metadata.uid: Invalid value: "u1": field is immutable'),
         Conflict("uid mismatch: the provided object specified uid u1, and no existing object"),
         Conflict("Precondition failed: UID in precondition: u1, UID in object meta: u2"),
+        Rejected(
+            'Pod "web" is invalid: status.nominatedNodeName: Forbidden: '
+            "may not be set on pods that are already bound to a node"
+        ),
     ],
 )
-async def test_a_pod_that_is_gone_or_another_is_left_alone(error):
+async def test_a_pod_that_is_gone_or_replaced_or_bound_is_left_alone(error):
     api = PodStatusApi(error)
 
     outcome, _ = await outcome_of(api)

@@ -1,4 +1,4 @@
-"""Plugins by users: found by name, refused in one line that names plugin, module and remedy."""
+"""Out-of-tree plugins: found by name, rejected in one line with plugin, module and remedy."""
 
 import sys
 from importlib.metadata import EntryPoint
@@ -148,7 +148,7 @@ def offers(monkeypatch, *entries):
     monkeypatch.setattr(loading, "entry_points", lambda group: found)
 
 
-def test_a_class_is_named_outright(module):
+def test_a_class_can_be_named_directly(module):
     _, profiles = build_profiles(draft(f"{module}:Good", args="{points: 5}"))
 
     profile = profiles["py-scheduler"]
@@ -174,13 +174,13 @@ def test_what_no_profile_enables_is_not_imported(module, monkeypatch):
     assert "explosive" not in sys.modules
 
 
-def test_a_plugin_of_the_house_cannot_be_replaced_by_its_name(monkeypatch):
+def test_an_in_tree_plugin_cannot_be_replaced_by_its_name(monkeypatch):
     offers(monkeypatch, ("NodeName", "explosive:Bomb"))
 
     assert load(["NodeName"]) == {}
 
 
-def test_a_pre_bind_alone_may_be_asynchronous(module):
+def test_only_pre_bind_may_be_asynchronous(module):
     _, profiles = build_profiles(draft("home_made:Acts"))
 
     assert "Acts" in {each.name for each in profiles["py-scheduler"].pre_bind}
@@ -232,7 +232,7 @@ def test_two_packages_that_claim_one_name_are_both_named(module, monkeypatch):
     assert "plugin Good: explosive:Good and home_made:Good both claim the name" in refusal("Good")
 
 
-def test_every_problem_is_told_at_once(module):
+def test_all_problems_are_reported_together(module):
     said = refusal("home_made:Missing", "not_there_at_all:X")
 
     assert len(said.splitlines()) == 2

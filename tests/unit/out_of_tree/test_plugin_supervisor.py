@@ -5,6 +5,7 @@ import contextlib
 import signal
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from scheduler.cache.cluster_cache import ClusterCache
 from scheduler.cycle.scheduling import Attempt, decide
 from scheduler.errors import MalformedObject, PluginError
 from scheduler.framework.cluster_event import Action, ClusterEvent, Requeue
-from scheduler.framework.decision import Bind
+from scheduler.framework.decision import Bind, Park
 from scheduler.framework.effects import WaitUntil
 from scheduler.framework.filtering import PreFilterResult, filter_nodes
 from scheduler.framework.invoke import call_plugin
@@ -26,8 +27,9 @@ from scheduler.framework.profile import Profile, Weighted
 from scheduler.framework.rejection import Gate, Rejection
 from scheduler.framework.scoring import score_nodes
 from scheduler.observe.metrics import Metrics
+from scheduler.out_of_tree import stall_timer
 from scheduler.out_of_tree.plugin_supervisor import FAILURES_MAXIMUM, PluginSupervisor
-from scheduler.out_of_tree.stall_timer import StallTimer
+from scheduler.out_of_tree.stall_timer import INTERRUPTIBLE, StallTimer
 from scheduler.queue.hints import rules_for
 from scheduler.reporting.telemetry import Telemetry
 from scheduler.testing import make_node, make_pod, make_table
@@ -37,6 +39,7 @@ from scheduler.testing.harness import Harness, bare_profile, default_profile
 # pytest-timeout's alarm and the one under test are the same.
 pytestmark = pytest.mark.timeout(60, method="thread")
 
+PACKAGE = Path(stall_timer.__file__).parents[1]
 NODES = make_table(make_node("a"), make_node("b"))
 PODS = [make_pod(f"pod-{number}") for number in range(5)]
 
@@ -61,7 +64,7 @@ class Recorder:
 
 
 class Moody:
-    """Does what it is told to at every point."""
+    """Calls one function at every extension point."""
 
     name = "Moody"
 
@@ -105,7 +108,7 @@ class Supervised:
         return score_nodes(profile, pod, NODES, self.supervisor.watch(profile, pod))
 
 
-def test_a_score_plugin_that_keeps_failing_is_switched_off():
+def test_a_score_plugin_that_keeps_failing_is_disabled():
     supervised = Supervised(Moody(boom))
 
     for _ in range(3):
@@ -120,7 +123,7 @@ def test_a_score_plugin_that_keeps_failing_is_switched_off():
     assert supervised.supervisor.profile("p").filter
 
 
-def test_a_success_in_between_gives_all_chances_back():
+def test_a_success_in_between_clears_the_failures():
     plugin = Moody(boom)
     supervised = Supervised(plugin)
 
@@ -160,8 +163,8 @@ def test_one_pod_alone_stops_no_profile():
     assert not supervised.supervisor.stopped
 
 
-def test_who_keeps_failing_is_not_remembered_for_ever():
-    """The gates of a stopped profile are asked about every pod that comes."""
+def test_the_number_of_failures_kept_is_bounded():
+    """The gates of a stopped profile are called for every new pod."""
     profile = Profile("p", queue_sort=None)
     supervisor = PluginSupervisor({"p": profile}, {"p": ["Moody"]}, Recorder())
     for number in range(1000):
@@ -172,7 +175,7 @@ def test_who_keeps_failing_is_not_remembered_for_ever():
     assert [len(uids) for uids in supervisor._failures.values()] == [FAILURES_MAXIMUM]
 
 
-def test_a_pod_that_cannot_be_read_is_not_held_against_the_plugin():
+def test_a_pod_that_cannot_be_read_is_no_failure_of_the_plugin():
     def unreadable():
         raise MalformedObject("spec", "unreadable")
 
@@ -185,7 +188,7 @@ def test_a_pod_that_cannot_be_read_is_not_held_against_the_plugin():
     assert not supervised.observer.reported
 
 
-def test_plugins_of_the_house_are_not_counted():
+def test_failures_of_in_tree_plugins_are_not_counted():
     supervised = Supervised(Moody(boom), out_of_tree=("Another",))
 
     for pod in PODS:
@@ -214,7 +217,7 @@ def test_scores_in_the_wrong_shape_count_as_failures(answer):
     assert supervised.observer.reported[-1] == ("disabled", "p", "Moody")
 
 
-def test_what_normalizing_breaks_counts_as_well():
+def test_a_failure_to_normalize_counts_as_well():
     plugin = Moody()
     plugin.normalize = lambda raw, pod, nodes: raw / 0.5
     supervised = Supervised(plugin)
@@ -242,7 +245,7 @@ def test_filters_in_the_wrong_shape_count_as_failures(answers):
 
 @pytest.fixture
 def timer():
-    """A timer of a twentieth of a second that has taken the alarm over."""
+    """A timer of 50 ms that handles the alarm signal."""
     before = signal.getsignal(signal.SIGALRM)
     timer = StallTimer(0.05)
     timer.install()
@@ -318,7 +321,7 @@ def test_a_quick_plugin_is_not_interrupted(timer):
 
 
 def test_the_innermost_plugin_is_to_blame(timer):
-    """Preemption by a user asks filters by users again."""
+    """An out-of-tree PostFilter plugin calls out-of-tree filters again."""
     observer = Recorder()
     supervisor = PluginSupervisor({}, {"p": {"Outer", "Inner"}}, observer, timer)
     profile = Profile("p", queue_sort=None)
@@ -358,8 +361,43 @@ def test_a_stall_in_preemption_is_interrupted(timer):
     assert "plugin 'Moody' stalled" in decision.message
 
 
+class Stalls:
+    """A PostFilter plugin that stalls: at once, or after a pause."""
+
+    name = "Stalls"
+
+    def __init__(self, pauses):
+        self.pauses = pauses
+
+    def post_filter(self, pod, nodes, diagnosis, ask):
+        return self.search() if self.pauses else spin()
+
+    def search(self):
+        yield
+        spin()
+
+
+@pytest.mark.parametrize("pauses", [False, True])
+def test_a_stall_in_post_filter_is_interrupted(timer, pauses):
+    observer, profile = Recorder(), bare_profile(Moody(nobody_fits), Stalls(pauses))
+    name = profile.scheduler_name
+    supervisor = PluginSupervisor({name: profile}, {name: {"Stalls"}}, observer, timer)
+
+    watch = supervisor.watch(profile, PODS[0])
+    decision = decide(Attempt(profile, PODS[0], NODES, {}, observer=watch))
+
+    assert ("stalled", "Stalls", "PostFilter") in observer.reported
+    assert isinstance(decision, Park)
+
+
+def test_rooms_that_may_be_interrupted_exist():
+    rooms = {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
+
+    assert rooms >= INTERRUPTIBLE
+
+
 class Searches:
-    """A post-filter that pauses well, and then finds nothing but trouble."""
+    """A PostFilter plugin that pauses well, and then fails."""
 
     name = "Searches"
 
@@ -424,7 +462,7 @@ def test_without_a_limit_nothing_is_interrupted():
     assert signal.getsignal(signal.SIGALRM) is before
 
 
-# What the queue asks.
+# Gates and hints.
 
 
 def test_gates_and_hints_are_supervised(timer):
@@ -455,7 +493,7 @@ def test_gates_and_hints_are_supervised(timer):
     assert not supervisor.stopped
 
 
-def test_the_rules_of_plugins_of_the_house_stay_as_they_are():
+def test_rules_of_in_tree_plugins_are_unchanged():
     plugin = Moody()
     profile = Profile("p", queue_sort=None, pre_enqueue=(plugin,))
     supervisor = PluginSupervisor({"p": profile}, {}, Recorder())
@@ -485,7 +523,7 @@ async def simulated(*profiles):
         bound = {
             name: sum(bool(cluster.node_of(pod)) for pod in each) for name, each in pods.items()
         }
-        return bound, told, cluster.core.care
+        return bound, told, cluster.core.supervisor
 
 
 def of_name(name, *plugins):
@@ -523,8 +561,8 @@ def test_a_stopped_profile_says_why_and_others_go_on():
     assert {each[2] for each in told["one"]} == {supervisor.stopped["one"]}
 
 
-def test_a_stall_is_broken_after_the_choice_as_well(timer):
-    """Whatever stands between the timer and a plugin must be a room in which it may ring."""
+def test_a_stall_after_the_decision_is_interrupted(timer):
+    """Each room between call_plugin and the plugin must be one that may be interrupted."""
     stalling = type(
         "Moody",
         (),
@@ -555,7 +593,7 @@ def test_a_stall_is_broken_after_the_choice_as_well(timer):
     assert observer.reported.count(("stalled", "Moody", "Unreserve")) == 1
 
 
-def test_a_stall_in_a_condition_is_broken(timer):
+def test_a_stall_in_a_condition_is_interrupted(timer):
     wait = WaitUntil(lambda nodes: spin(), 5, "it")
     plugin = type("Moody", (), {"name": "Moody", "pre_bind": lambda *_: [wait]})()
     profile = Profile("p", queue_sort=None, pre_bind=(plugin,))

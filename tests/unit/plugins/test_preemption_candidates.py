@@ -77,7 +77,7 @@ def test_enough_candidates_are_enough():
 def test_how_many_are_enough(percentage, absolute, nodes, expected):
     plugin = DefaultPreemption(DefaultPreemptionArgs(percentage, absolute))
 
-    assert plugin._wanted(nodes) == expected
+    assert plugin._candidates_wanted(nodes) == expected
 
 
 def test_the_search_pauses_between_questions():

@@ -92,6 +92,10 @@ class StrictObserver(CountingObserver):
         assert queue in {"active", "backoff", "unschedulable"}
         super().incoming(queue, event)
 
+    def unschedulable_delta(self, plugin, profile, delta):
+        super().unschedulable_delta(plugin, profile, delta)
+        assert self.unschedulable[plugin] >= 0
+
     def hint(self, plugin, event, ask):
         result = super().hint(plugin, event, ask)
         assert result != "Error"

@@ -191,7 +191,7 @@ def test_match_columns_follow_pods_and_are_limited_in_number():
     assert len(groups._columns) <= 512
     kept = [len(each.columns) for named in groups._groups.values() for each in named.values()]
     assert max(kept) <= 512
-    assert sum(map(len, groups._about.values())) <= 512
+    assert sum(map(len, groups._by_namespace.values())) <= 512
 
     groups.add(3, pod, -1)
     assert groups.column(web, 5).dense(5).tolist() == [0, 1, 0, 0, 0]
@@ -202,7 +202,7 @@ def test_a_pod_that_leaves_twice_is_our_bug():
     groups.add(0, make_pod(), 1)
     groups.add(0, make_pod(), -1)
 
-    with pytest.raises(AssertionError, match="left its node twice"):
+    with pytest.raises(AssertionError, match="removed more often than added"):
         groups.add(0, make_pod(), -1)
 
 
@@ -257,7 +257,7 @@ def test_what_is_gone_takes_no_room():
     assert columns._images == {}
     assert columns.closed == {}
     assert columns.groups._groups == {}
-    assert all(not index._carriers and not index._filed for index in columns.terms.values())
+    assert all(not index._pods and not index._filed for index in columns.terms.values())
     assert len(columns.taints.sets) < 100
 
 
