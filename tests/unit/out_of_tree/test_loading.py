@@ -199,7 +199,10 @@ def test_only_pre_bind_may_be_asynchronous(module):
         ("home_made:Nameless", "plugin home_made:Nameless: has no name; write name ="),
         ("home_made:Numbered", 'its name must be text; write name = "Numbered"'),
         ("home_made:Impostor", "another plugin is named NodeName; give it a name of its own"),
-        ("home_made:Greedy", "plugin Greedy (home_made:Greedy): needs 'everything', which is unknown"),
+        (
+            "home_made:Greedy",
+            "plugin Greedy (home_made:Greedy): needs 'everything', which is unknown",
+        ),
         ("home_made:Broken", "initializing plugin 'home_made:Broken': no luck"),
         ("home_made:Leaves", "initializing plugin 'home_made:Leaves': 3"),
         ("home_made:Slow", "score is async; plugins decide in plain functions"),
