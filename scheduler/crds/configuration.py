@@ -122,7 +122,7 @@ class ConfigurationResource:
         self._outcome, self._considered = outcome, version
         if outcome.good:
             self._in_force = version
-        elif outcome.result.may_pass:
+        elif outcome.result.is_transient:
             self._considered = None
             asyncio.get_running_loop().call_later(RETRY_SECONDS, self._news.set)
         uid, generation = self._in_force or ("", 0)

@@ -5,4 +5,7 @@ of the running scheduler decides, and every plugin judges every node. What they 
 as a document whose schema is promised (docs/explain.md), or as a table for people. Nothing is
 written to the API server: it completes a pod that does not exist yet by a dry run. This room
 imports out_of_tree, kube and most rooms below them; only cli imports it.
+
+This room imports cache, config, cycle, errors, framework, kube, model, out_of_tree and plugins. It
+is imported by cli.
 """

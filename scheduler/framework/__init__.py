@@ -5,4 +5,7 @@ plugin may have and the answers that it may give, as protocols and frozen values
 plugins in the profile's order and adds up their answers into a diagnosis and scores. Decisions and
 effects are values too: this room says what to do and never does it. It imports config (for profiles
 and extenders), errors, model and snapshot.
+
+This room imports config, errors, model and snapshot. It is imported by binding, checkup, cycle,
+explain, kube, loop, observe, out_of_tree, plugins, preemption, queue, reload and reporting.
 """

@@ -75,7 +75,7 @@ class Report:
 
     def judged(self, source: str, outcome: Outcome) -> None:
         """Count a configuration, and tell why it is not in force if it is not."""
-        if outcome.result.may_pass and self._told.get(source) == outcome:
+        if outcome.result.is_transient and self._told.get(source) == outcome:
             return  # it was tried again, and nothing is new
         self._told[source] = outcome
         self._metrics.count(families.CONFIGURATIONS, source, outcome.result)
