@@ -3,20 +3,22 @@
 Source: ``pkg/scheduler/schedule_one.go`` (assumeAndReserve, bindingCycle, handleBindingCycleError).
 """
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import Final, assert_never
 
-from scheduler.binding.assumptions import Assumptions
 from scheduler.binding.binding_attempt import BindingAttempt
 from scheduler.binding.binding_plugins import BindingPlugins, is_async, status_of
 from scheduler.binding.binding_requests import BindingRequests
 from scheduler.binding.waiting_pods import Released, WaitingPods
+from scheduler.cache.cluster_cache import ClusterCache
 from scheduler.errors import ApiError, PluginError
+from scheduler.framework.cluster_event import ASSIGNED_POD_DELETE, Change
 from scheduler.framework.decision import Bind
 from scheduler.framework.effects import Patch, PostBinding, WaitUntil
 from scheduler.framework.profile import Profile
-from scheduler.kube.binding import BindOutcome, Bound, Refused, Taken, Vanished
+from scheduler.kube.binding import BindOutcome, Bound, Conflicted, NotBound, PodGone, bind
 from scheduler.kube.extenders import Extenders
+from scheduler.model.meta import PodUid
 from scheduler.model.pod import Pod
 from scheduler.queue.queued_pod import QueuedPod
 from scheduler.queue.scheduling_queue import SchedulingQueue
@@ -29,6 +31,57 @@ _GONE: Final = "pod does not exist any more"
 
 # A bind that took longer than this to become ready may have been overtaken by facts.
 _WAITED_SECONDS: Final = 0.001
+
+
+class Assumptions:
+    """Assumes pods on nodes and forgets them again, with all that follows from either.
+
+    Args:
+        on_pod_left: Called with an assumed pod that lost its node: it may have been a victim.
+    """
+
+    def __init__(
+        self,
+        cache: ClusterCache,
+        queue: SchedulingQueue,
+        clock: Clock,
+        on_pod_left: Callable[[Pod], None],
+    ) -> None:
+        self._cache = cache
+        self._queue = queue
+        self._clock = clock
+        self._on_pod_left = on_pod_left
+
+    def assume(self, decision: Bind) -> Pod:
+        """Count the pod on its node, end its nomination, and return the pod as placed."""
+        pod = self._cache.assume(decision.pod, decision.node)
+        self._queue.withdraw(pod, self._clock.now(), placed_on=decision.node)
+        return pod
+
+    def exists(self, uid: PodUid) -> bool:
+        """Tell whether a pod is assumed, by any attempt."""
+        return self._cache.is_assumed(uid)
+
+    def stands(self, placed: Pod) -> bool:
+        """Tell whether *placed*, which ``assume`` returned, is still assumed."""
+        return self._cache.assumes(placed)
+
+    def is_superseded(self, placed: Pod) -> bool:
+        """Tell whether the pod is assumed by a later attempt than that of *placed*."""
+        return self._cache.is_assumed(placed.uid) and not self._cache.assumes(placed)
+
+    def forget(self, uid: PodUid) -> Pod | None:
+        """Free what a pod takes on its node, without waking anyone; None if it is not assumed."""
+        return self._cache.forget(uid)
+
+    def wake_others(self, freed: Pod, *, but: Pod | None = None) -> None:
+        """Requeue pods that could use what *freed* took; never the pod *but*."""
+        self._queue.note(
+            Change(ASSIGNED_POD_DELETE, freed, None),
+            self._clock.now(),
+            only=None if but is None else lambda pod: pod.uid != but.uid,
+        )
+        self._on_pod_left(freed)
 
 
 class BindingCycle:
@@ -235,9 +288,16 @@ class BindingCycle:
 
     async def _post(self, attempt: BindingAttempt) -> BindOutcome:
         with self._telemetry.extension_point("Bind", attempt.profile) as ends:
-            outcome = await self._requests.bind(
-                attempt, objection=lambda: self._plugins.objection(attempt)
-            )
+            outcome = await self._requests.bind_by_extender(attempt)
+            if outcome is None:
+                outcome = await bind(
+                    self._requests.client,
+                    attempt.pod,
+                    attempt.node,
+                    annotations=attempt.annotations,
+                    observer=self._telemetry,
+                    objection=lambda: self._plugins.objection(attempt),
+                )
             ends("Success" if isinstance(outcome, Bound) else "Error")
         if not isinstance(outcome, Bound):
             await self._requests.undo_patches(attempt)
@@ -251,12 +311,12 @@ class BindingCycle:
                 self._telemetry.bound(
                     attempt.queued, attempt.decision, started=attempt.started, now=self._now()
                 )
-            case Taken(node, why):
+            case Conflicted(node, why):
                 where = f"bound to {node}" if node else "decided elsewhere"
                 self._undo(attempt, AttemptFailure.error(f"the pod was {where}: {why}"))
-            case Vanished():
+            case PodGone():
                 self._undo(attempt, AttemptFailure.error("the pod is gone"))
-            case Refused(message):
+            case NotBound(message):
                 self._undo(
                     attempt, AttemptFailure.error(f'running Bind plugin "DefaultBinder": {message}')
                 )

@@ -59,30 +59,35 @@ class BindingPlugins:
 
     def reserve(self, attempt: BindingAttempt) -> AttemptFailure | None:
         """Call Reserve; return the failure of the first plugin that rejects the pod or fails."""
+        failure = None
+        observer = self._observer_of(attempt)
         with self._telemetry.extension_point("Reserve", attempt.profile) as ends:
-            failure = None
             for plugin in attempt.profile.reserve:
-                failure = self._reserve(plugin, attempt)
+                answer: Reserved = call_plugin(
+                    "Reserve",
+                    plugin.name,
+                    observer,
+                    checked_calls.reserve,
+                    plugin,
+                    attempt.pod,
+                    attempt.node,
+                    self._cache.view(),
+                )
+                failure = self._failure_of(plugin, answer, attempt)
                 if failure is not None:
                     break
             ends(status_of(failure))
         return failure
 
-    def _reserve(self, plugin: ReservePlugin, attempt: BindingAttempt) -> AttemptFailure | None:
-        answer: Reserved = call_plugin(
-            "Reserve",
-            plugin.name,
-            self._observer_of(attempt),
-            checked_calls.reserve,
-            plugin,
-            attempt.pod,
-            attempt.node,
-            self._cache.view(),
-        )
-        if isinstance(answer, Reject):
-            return AttemptFailure.rejected(plugin.name, answer.reason)
-        if isinstance(answer, Failure):
-            return _failed(plugin, answer.text)
+    def _failure_of(
+        self, plugin: ReservePlugin, answer: Reserved, attempt: BindingAttempt
+    ) -> AttemptFailure | None:
+        """Assume the objects that *plugin* is about to write; return why it cannot reserve."""
+        match answer:
+            case Reject(reason):
+                return AttemptFailure.rejected(plugin.name, reason)
+            case Failure(text=text):
+                return _failed(plugin, text)
         for each in answer or ():
             if not self._cache.assume_object(each.resource, each.item):
                 return _failed(plugin, f"{each.item.metadata.name} changed meanwhile")

@@ -13,8 +13,8 @@ from scheduler.errors import ApiError, Unreachable
 from scheduler.framework.decision import SetTo
 from scheduler.framework.effects import Patch
 from scheduler.framework.extender_protocol import bind_request, is_interested, read_bind
-from scheduler.kube.binding import BindOutcome, Bound, Refused, bind
-from scheduler.kube.pod_status import Unwritten, nomination_patch, patch_status
+from scheduler.kube.binding import BindOutcome, Bound, NotBound
+from scheduler.kube.pod_status import NotPatched, nomination_patch, patch_status
 from scheduler.kube.requests import MERGE_PATCH, Requests
 from scheduler.kube.retry import retry
 from scheduler.reporting.telemetry import Telemetry
@@ -26,15 +26,15 @@ class BindingRequests:
     """Sends nominations, patches of pre-bind plugins, and bindings.
 
     Args:
-        requests: Sends them; it does not wait for the rate limit, *pace* does.
+        client: Sends them; it does not wait for the rate limit, *pace* does.
         pace: Waits until the rate limit lets a request leave.
         telemetry: Records failures that do not end the attempt.
     """
 
     def __init__(
-        self, requests: Requests, pace: Callable[[], Awaitable[None]], telemetry: Telemetry
+        self, client: Requests, pace: Callable[[], Awaitable[None]], telemetry: Telemetry
     ) -> None:
-        self._requests = requests
+        self.client = client
         self.pace = pace
         self._telemetry = telemetry
 
@@ -44,8 +44,8 @@ class BindingRequests:
         if patch is None:
             return
         await self.pace()
-        outcome = await patch_status(self._requests, attempt.queued.pod, patch)
-        if isinstance(outcome, Unwritten):
+        outcome = await patch_status(self.client, attempt.queued.pod, patch)
+        if isinstance(outcome, NotPatched):
             self._telemetry.status_not_written(attempt.pod, outcome.message)
 
     async def patch(
@@ -74,11 +74,8 @@ class BindingRequests:
             except ApiError as error:
                 self._telemetry.effect_not_undone(attempt.pod, path, str(error))
 
-    async def bind(self, attempt: BindingAttempt, *, objection: Callable[[], str]) -> BindOutcome:
-        """Bind the pod: through an extender that wants to, or else by ourselves.
-
-        *objection* says why the binding should not be posted again; empty while it may be.
-        """
+    async def bind_by_extender(self, attempt: BindingAttempt) -> BindOutcome | None:
+        """Have an extender bind the pod; None where none wants to, or an ignorable one fails."""
         for extender in attempt.extenders.extenders:
             if extender.bind_verb and is_interested(extender, attempt.pod):
                 request = bind_request(extender, attempt.pod, attempt.node)
@@ -86,20 +83,13 @@ class BindingRequests:
                 if not why:
                     return Bound(attempt.node)
                 if not extender.ignorable:
-                    return Refused(why)
-        return await bind(
-            self._requests,
-            attempt.pod,
-            attempt.node,
-            annotations=attempt.annotations,
-            observer=self._telemetry,
-            objection=objection,
-        )
+                    return NotBound(why)
+        return None
 
     async def _patch(self, path: str, body: dict[str, Any], wanted: Callable[[], bool]) -> None:
         """Send a patch, again after the pause that a 429 asks for."""
         await retry(
-            lambda: self._requests.patch(path, _encode(body), MERGE_PATCH),
+            lambda: self.client.patch(path, _encode(body), MERGE_PATCH),
             wanted=wanted,
             on_throttled=self._telemetry.throttled,
         )

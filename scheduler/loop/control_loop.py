@@ -5,13 +5,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from scheduler.binding.waiting_pods import WaitingPods
 from scheduler.loop.fact_handlers import FactHandlers
 from scheduler.loop.schedule_one import ScheduleOne
 from scheduler.model.fact import Added, Deleted, Listed, Updated
 from scheduler.queue.scheduling_queue import SchedulingQueue
 from scheduler.reporting.clock import Clock
 from scheduler.reporting.inbox import Inbox
+from scheduler.reporting.telemetry import Telemetry
 
 _IDLE_SECONDS_MAXIMUM: Final = 1.0
 
@@ -40,7 +40,7 @@ class ControlLoop:
     Args:
         handlers: Apply facts.
         one: Takes one pod through its attempt.
-        waiting: Checked again after facts were applied.
+        telemetry: Records how long facts take to apply.
         may_act: Tells whether this process leads right now.
     """
 
@@ -51,7 +51,7 @@ class ControlLoop:
         queue: SchedulingQueue,
         handlers: FactHandlers,
         one: ScheduleOne,
-        waiting: WaitingPods,
+        telemetry: Telemetry,
         may_act: Callable[[], bool],
         clock: Clock,
         settings: LoopSettings,
@@ -60,7 +60,8 @@ class ControlLoop:
         self._queue = queue
         self._handlers = handlers
         self._one = one
-        self._waiting = waiting
+        self._waiting = one.waiting
+        self._telemetry = telemetry
         self._may_act = may_act
         self._now = clock.now
         self._settings = settings
@@ -106,7 +107,9 @@ class ControlLoop:
         while (message := self._inbox.take()) is not None:
             applied = True
             if isinstance(message, Added | Updated | Deleted | Listed):
-                self._handlers.apply(message, self._now())
+                began = self._now()
+                self._handlers.apply(message, began)
+                self._telemetry.applied(message, self._now() - began)
             else:
                 message()
             await self._catch_up()

@@ -7,8 +7,7 @@ simulated one. `SchedulerCore.apply_configuration` replaces the configuration of
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
-from scheduler.binding.assumptions import Assumptions
-from scheduler.binding.binding_cycle import BindingCycle
+from scheduler.binding.binding_cycle import Assumptions, BindingCycle
 from scheduler.binding.binding_plugins import BindingPlugins
 from scheduler.binding.binding_requests import BindingRequests
 from scheduler.cache.cluster_cache import ClusterCache
@@ -20,9 +19,7 @@ from scheduler.kube.extenders import Extenders
 from scheduler.kube.requests import Requests
 from scheduler.loop.control_loop import ControlLoop, LoopSettings
 from scheduler.loop.fact_handlers import FactHandlers
-from scheduler.loop.pod_handlers import PodHandlers
-from scheduler.loop.schedule_one import ScheduleOne
-from scheduler.loop.scheduling_cycle import SchedulingCycle
+from scheduler.loop.schedule_one import ScheduleOne, SchedulingCycle
 from scheduler.model.fact import ResourceName
 from scheduler.model.pod import Pod
 from scheduler.out_of_tree.plugin_supervisor import PluginSupervisor
@@ -161,7 +158,7 @@ class SchedulerCore:
         )
 
         # The loop.
-        self._pods = PodHandlers(
+        self._handlers = FactHandlers(
             cache=self.cache,
             queue=self.queue,
             pending=self._pending,
@@ -169,15 +166,6 @@ class SchedulerCore:
             other_schedulers=self.other_schedulers,
             binding=self.binding,
             failures=failures,
-        )
-        self._handlers = FactHandlers(
-            cache=self.cache,
-            queue=self.queue,
-            pods=self._pods,
-            preemptors=preemptors,
-            other_schedulers=self.other_schedulers,
-            telemetry=telemetry,
-            clock=clock,
         )
         self._handlers.await_listing(configuration.awaited)
         self._cycle = SchedulingCycle(
@@ -202,7 +190,7 @@ class SchedulerCore:
                 telemetry=telemetry,
                 clock=clock,
             ),
-            waiting=self.binding.waiting,
+            telemetry=telemetry,
             may_act=may_act,
             clock=clock,
             settings=settings,
@@ -218,7 +206,7 @@ class SchedulerCore:
         """
         before = self.supervisor.names
         names = frozenset(configuration.profiles)
-        dismissed = self._pods.dismiss(before - names)
+        dismissed = self._handlers.dismiss(before - names)
         self.supervisor.replace(configuration.profiles, configuration.out_of_tree)
         self.queue.replace_rules(
             self._rules(configuration),
@@ -228,7 +216,7 @@ class SchedulerCore:
         )
         self._cycle.extenders = configuration.extenders
         self._handlers.await_listing(configuration.awaited)
-        return AppliedConfiguration(self._pods.adopt(names - before), dismissed)
+        return AppliedConfiguration(self._handlers.adopt(names - before), dismissed)
 
     def _rules(self, configuration: LoopConfiguration) -> Mapping[str, ProfileRules]:
         """Return the gates and hints of each profile: its plugins', and the preemption gate."""
@@ -247,8 +235,10 @@ class SchedulerCore:
 def _supervised_sort_key(
     profile: Profile, supervisor: PluginSupervisor, telemetry: Telemetry
 ) -> Callable[[Pod], SortKey]:
-    """Return the plugin's key, by which pods can always be ordered whatever the plugin does."""
+    """Return the plugin's key; one that is out-of-tree cannot break the order of the queue."""
     plugin = profile.queue_sort
+    if not supervisor.is_out_of_tree(profile, plugin.name):
+        return plugin.sort_key
     sort_key = supervisor.method("QueueSort", profile, plugin.name, plugin.sort_key)
     kind: type[SortKey] = type(plugin.sort_key(Pod()))
 

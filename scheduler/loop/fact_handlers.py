@@ -1,21 +1,28 @@
 """What each fact means for cache and queue.
 
-Source: ``pkg/scheduler/eventhandlers.go``.
+Source: ``pkg/scheduler/eventhandlers.go``. Pods that are bound, by whichever scheduler, enter the
+cache; pending pods of our profiles enter the queue; of those of other schedulers only the
+nomination counts.
 """
 
-from collections.abc import Iterable
-from typing import Final
+from collections import deque
+from collections.abc import Collection, Iterable
+from typing import Final, assert_never
 
+from scheduler.binding.binding_cycle import BindingCycle
 from scheduler.cache.cluster_cache import ClusterCache
+from scheduler.cache.pending_pods import PendingPods
 from scheduler.framework.cluster_event import (
+    ASSIGNED_POD_ADD,
+    ASSIGNED_POD_DELETE,
     NODE_ADD,
     NODE_DELETE,
     Action,
     Change,
     ClusterEvent,
     node_changes,
+    pod_changes,
 )
-from scheduler.loop.pod_handlers import PodHandlers
 from scheduler.model.fact import (
     Added,
     Deleted,
@@ -32,9 +39,8 @@ from scheduler.model.pod import Pod
 from scheduler.model.trust import is_rejected_by_kubelet
 from scheduler.preemption.other_schedulers import OtherSchedulers
 from scheduler.preemption.preemptors import Preemptors
-from scheduler.queue.scheduling_queue import SchedulingQueue
-from scheduler.reporting.clock import Clock
-from scheduler.reporting.telemetry import Telemetry
+from scheduler.queue.scheduling_queue import PODS_AT_ONCE, SchedulingQueue
+from scheduler.reporting.failure_handler import FailureHandler
 
 STORAGE: Final = frozenset(
     {
@@ -54,9 +60,11 @@ class FactHandlers:
     """Applies facts, one at a time, to cache and queue.
 
     Args:
-        pods: Handles facts about pods.
-        preemptors: Give up when their node is removed.
-        other_schedulers: Draws conclusions from pods that a kubelet rejected.
+        pending: The newest version of every pod without a node.
+        preemptors: Wait for pods to leave, and give up when their node is removed.
+        other_schedulers: Draws conclusions from what others place and kubelets reject.
+        binding: Gives up assumed pods whose deletion has begun.
+        failures: Reports pods that cannot be read.
     """
 
     def __init__(
@@ -64,21 +72,23 @@ class FactHandlers:
         *,
         cache: ClusterCache,
         queue: SchedulingQueue,
-        pods: PodHandlers,
+        pending: PendingPods,
         preemptors: Preemptors,
         other_schedulers: OtherSchedulers,
-        telemetry: Telemetry,
-        clock: Clock,
+        binding: BindingCycle,
+        failures: FailureHandler,
     ) -> None:
         self._cache = cache
         self._queue = queue
-        self._pods = pods
+        self._pending = pending
         self._preemptors = preemptors
         self._other_schedulers = other_schedulers
-        self._telemetry = telemetry
-        self._clock = clock
+        self._binding = binding
+        self._failures = failures
         self._listed: set[ResourceName] = set()
         self._awaited: frozenset[ResourceName] = frozenset()
+        self._dismissed: deque[Pod] = deque()
+        self._adopted: deque[Pod] = deque()
 
     @property
     def synced(self) -> bool:
@@ -91,21 +101,66 @@ class FactHandlers:
 
     def apply(self, fact: Fact, now: float) -> None:
         """Bring cache and queue up to date with *fact*."""
-        if isinstance(fact, Listed):
-            self._listed.add(fact.resource)
-        elif fact.resource == Resource.POD:
-            self._pods.apply(fact, now)
-        elif fact.resource == Resource.NODE:
-            self._apply_node(fact, now)
-        elif fact.resource == Resource.FAILED_POD:
-            self._apply_failed(fact, now)
-        else:
-            self._apply_object(fact, now)
-        self._telemetry.applied(fact, self._clock.now() - now)
+        match fact:
+            case Listed(resource):
+                self._listed.add(resource)
+            case Added(Resource.POD, Pod() as new):
+                self._pod_added(new, now)
+            case Updated(Resource.POD, Pod() as old, Pod() as new):
+                self._pod_updated(old, new, now)
+            case Deleted(Resource.POD, Pod() as old):
+                self._pod_deleted(old, now)
+            case Added() | Updated() | Deleted() if fact.resource == Resource.NODE:
+                self._apply_node(fact, now)
+            case Added() | Updated() | Deleted() if fact.resource == Resource.FAILED_POD:
+                self._apply_failed(fact, now)
+            case Added() | Updated() | Deleted():
+                self._apply_object(fact, now)
+            case _:
+                assert_never(fact)
+
+    # A changed configuration.
+
+    def dismiss(self, names: Collection[str]) -> int:
+        """Schedule pods of these *names* no longer, and return how many of them wait.
+
+        Pods that have a node already are still bound. ``catch_up`` does the rest.
+        """
+        pods = self._pending.remove_names(names)
+        self._dismissed.extend(pods)
+        return len(pods)
+
+    def adopt(self, names: Collection[str]) -> int:
+        """Schedule pods of these *names* from now on, and return how many of them wait already.
+
+        ``catch_up`` adds them to the queue.
+        """
+        pods = self._pending.add_names(names)
+        self._adopted.extend(pods)
+        return len(pods)
 
     def catch_up(self, now: float) -> bool:
-        """Go on with what a fact or a reload began for many pods; tell whether more are left."""
-        return self._pods.catch_up(now)
+        """Go on with what concerns many pods, a few at a time; tell whether more are left.
+
+        Nothing is applied and nothing is popped before all is done.
+        """
+        if self._dismissed:
+            for _ in range(min(len(self._dismissed), PODS_AT_ONCE)):
+                pod = self._dismissed.popleft()
+                self._queue.delete(pod, now)
+                self._preemptors.abandon(pod)
+                if not self._cache.is_assumed(pod.uid):
+                    self._queue.follow_foreign(pod, now)
+            return True
+        if self._queue.catch_up():
+            return True
+        for _ in range(min(len(self._adopted), PODS_AT_ONCE)):
+            pod = self._adopted.popleft()
+            self._queue.take_over(pod)
+            self._pending_added(pod, now)
+        return bool(self._adopted)
+
+    # Time.
 
     def next_change(self) -> float | None:
         """Return when time alone changes something next."""
@@ -118,6 +173,90 @@ class FactHandlers:
             return False
         self._other_schedulers.pass_time(now)
         return True
+
+    # Pods.
+
+    def _pod_added(self, pod: Pod, now: float) -> None:
+        if pod.node_name:
+            self._assigned_added(pod, now)
+        elif self._concerns_us(pod):
+            self._pending_added(pod, now)
+        else:
+            self._pending.put(pod)
+            self._queue.follow_foreign(pod, now)
+
+    def _pod_updated(self, old: Pod, new: Pod, now: float) -> None:
+        if old.node_name:
+            self._cache.add_pod(new)
+            for event in pod_changes(old, new):
+                self._queue.note(Change(event, old, new), now)
+            self._other_schedulers.pod_updated(old, new, now)
+        elif new.node_name:
+            if self._pending.is_ours(new):
+                self._leave_queue(new, now)
+            else:
+                self._pending.drop(new)
+            self._assigned_added(new, now)
+        elif self._concerns_us(old):
+            self._pending_updated(old, new, now)
+        else:
+            self._pending.put(new)
+            self._queue.follow_foreign(new, now)
+
+    def _pod_deleted(self, pod: Pod, now: float) -> None:
+        # The last version that was seen may be pending although we have bound the pod meanwhile.
+        # It is assumed then, and its end is handled like that of any pending pod.
+        if pod.node_name:
+            placed = self._cache.remove_pod(pod.uid) or pod
+            self._queue.note(Change(ASSIGNED_POD_DELETE, placed, None), now)
+            self._preemptors.pod_left(placed)
+            self._other_schedulers.pod_left(placed, now)
+        elif self._concerns_us(pod):
+            self._leave_queue(pod, now)
+            if self._cache.is_assumed(pod.uid):
+                self._binding.on_assumed_pod_deleted(pod)
+        else:
+            self._pending.drop(pod)
+            self._other_schedulers.pod_left(pod, now)
+
+    def _assigned_added(self, pod: Pod, now: float) -> None:
+        self._cache.add_pod(pod)
+        self._queue.note(Change(ASSIGNED_POD_ADD, None, pod), now)
+        self._other_schedulers.pod_placed(pod, now)
+
+    def _pending_added(self, pod: Pod, now: float) -> None:
+        self._pending.put(pod)
+        if pod.malformed:
+            self._failures.report_malformed(pod)
+        elif not self._cache.is_assumed(pod.uid):
+            self._queue.add(pod, now)
+
+    def _pending_updated(self, old: Pod, new: Pod, now: float) -> None:
+        self._pending.put(new)
+        deletion_began = new.terminating and not old.terminating
+        if deletion_began:
+            self._preemptors.abandon(new)
+        if new.malformed:
+            self._queue.delete(new, now)
+            self._failures.report_malformed(new)
+        elif self._cache.is_assumed(new.uid):
+            if deletion_began:
+                self._binding.on_assumed_pod_deleted(new)
+        elif old.malformed:
+            self._queue.add(new, now)
+        else:
+            self._queue.update(old, new, now)
+
+    def _leave_queue(self, pod: Pod, now: float) -> None:
+        self._pending.drop(pod)
+        self._queue.delete(pod, now)
+        self._preemptors.abandon(pod)
+
+    def _concerns_us(self, pod: Pod) -> bool:
+        """Tell whether a pending pod is ours, or was when its node was chosen."""
+        return self._pending.is_ours(pod) or self._cache.is_assumed(pod.uid)
+
+    # Other objects.
 
     def _apply_node(self, fact: Added | Updated | Deleted, now: float) -> None:
         match fact:
@@ -148,7 +287,9 @@ class FactHandlers:
             self._other_schedulers.kubelet_had_rejected(fact.new, now)
 
     def _is_rejection(self, item: KubeObject) -> bool:
-        return isinstance(item, Pod) and self._pods.is_ours(item) and is_rejected_by_kubelet(item)
+        return (
+            isinstance(item, Pod) and self._pending.is_ours(item) and is_rejected_by_kubelet(item)
+        )
 
     def _apply_object(self, fact: Added | Updated | Deleted, now: float) -> None:
         """Keep a small object, and wake the pods that wait for one like it."""

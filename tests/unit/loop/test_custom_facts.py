@@ -8,9 +8,6 @@ from scheduler.loop.fact_handlers import FactHandlers
 from scheduler.model.fact import Added, Deleted, Updated
 from scheduler.model.meta import ObjectMeta
 from scheduler.model.objects import CustomObject
-from scheduler.observe.metrics import Metrics
-from scheduler.reporting.clock import Clock
-from scheduler.reporting.telemetry import Telemetry
 
 GAUGES = "gauges.v1.example.com"
 
@@ -26,11 +23,11 @@ def test_custom_objects_are_cached_and_wake_the_queue():
     handlers = FactHandlers(
         cache=cache,
         queue=queue,
-        pods=SimpleNamespace(),
+        pending=SimpleNamespace(),
         preemptors=SimpleNamespace(),
         other_schedulers=SimpleNamespace(),
-        telemetry=Telemetry(Metrics()),
-        clock=Clock(),
+        binding=SimpleNamespace(),
+        failures=SimpleNamespace(),
     )
 
     handlers.apply(Added(GAUGES, gauge(1)), 0.0)
