@@ -1,4 +1,4 @@
-"""The extenders in use, and how they are called: one value, which a reload replaces."""
+"""The extenders and their client: replaced as one value when the configuration changes."""
 
 from dataclasses import dataclass
 
@@ -7,14 +7,14 @@ from scheduler.framework.extender_protocol import ExtenderRequest, ExtenderRespo
 from scheduler.kube.extender_client import Asker
 
 
-async def without_connection(request: ExtenderRequest) -> ExtenderResponse:
-    """Return no response: nothing is connected to the extender."""
+async def nobody_to_ask(request: ExtenderRequest) -> ExtenderResponse:
+    """Answer for extenders where none are connected."""
     return NoResponse(f'extender "{request.extender.url_prefix}" cannot be asked')
 
 
 @dataclass(frozen=True, slots=True)
 class Extenders:
-    """Extenders in the order in which they are called, and what sends the requests."""
+    """Extenders in the order in which they are asked, and who carries the questions."""
 
     extenders: tuple[Extender, ...] = ()
-    ask: Asker = without_connection
+    ask: Asker = nobody_to_ask
