@@ -4,8 +4,8 @@
     pod = world.pod(cpu="3")
     assert world.expect_scheduled(pod, on={"a", "b"})
 
-A world is one namespace of a control plane and one scheduler in a process of its own. What a
-test expects is polled for until it is so, or until a generous deadline: nothing waits for a fixed time.
+A world is one namespace of a control plane and one scheduler in a process of its own. What a test
+expects is polled for until it is so, or until a generous deadline.
 
 Watches of different resources are not ordered among each other, so `World.nodes` returns only when
 the scheduler knows the nodes: messages that count nodes would tell of fewer otherwise.
