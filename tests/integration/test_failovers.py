@@ -1,4 +1,4 @@
-"""A short run of `make failovers`: leaders are killed, paused and relieved under load."""
+"""A short run of `make failovers`: leaders are killed, paused and replaced under load."""
 
 from __future__ import annotations
 
