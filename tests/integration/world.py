@@ -198,7 +198,9 @@ class World:
 
     def change_node(self, name: str, **spec: Any) -> None:
         """Merge into a node's spec."""
-        self._patch(f"{_NODES}/{name}", {"spec": spec})
+        # A cordon is no event for any pod, so schedulers do not count it; a new label is counted.
+        labels = {"changed": str(next(_numbers))} if spec.get("unschedulable") else {}
+        self._patch(f"{_NODES}/{name}", {"spec": spec, "metadata": {"labels": labels}})
 
     def label_node(self, name: str, **labels: str | None) -> None:
         """Set labels of a node, or remove those that are None."""
