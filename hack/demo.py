@@ -226,7 +226,7 @@ def row_of(pod: Json, zones: Mapping[str, str], bound: Mapping[str, Json]) -> Ro
         why = f"waits for {gates}" if gates else message
         return Row(name, "gated" if gates else "waiting", "", "", why)
     line = bound.get(name)
-    why = f"best of {line['feasible']} that fit, {line['evaluated']} judged" if line else ""
+    why = f"best of {line['feasible']} that fit, {line['evaluated']} evaluated" if line else ""
     if line and line["feasible"] == 1:
         why = f"the only one of {line['evaluated']} that fits"
     return Row(name, "bound", node_name, zones.get(node_name, ""), why)

@@ -1,4 +1,4 @@
-"""kind: a cluster whose nodes are containers; its configuration and its commands.
+"""kind: a cluster whose nodes are containers. Its documents and command lines.
 
 Command lines and documents are values, made by pure functions; `Kind` runs them. It needs a Docker
 engine and the node image.

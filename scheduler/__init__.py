@@ -1,25 +1,24 @@
-"""py-scheduler: a Kubernetes scheduler beside the one the cluster has.
+"""py-scheduler: a Kubernetes scheduler beside the one of the cluster.
 
-Pods that say ``schedulerName: py-scheduler`` are placed by it. What happens to one, in order:
+It schedules pods with ``schedulerName: py-scheduler``. The way of a pod, in order:
 
-1. A watch tells that the pod exists. It enters the queue, unless a plugin's ``pre_enqueue`` keeps
-   it out.
-2. When it is the pod's turn (``sort_key``), all that was told meanwhile is applied first; then the
-   pod and a view of all nodes, a NodeTable, go into one pure function.
-3. ``pre_filter`` and ``filter`` plugins say which nodes cannot take it, and why. Every node is
-   judged.
-4. If none is left, ``post_filter`` plugins may propose to make room. Otherwise the pod is parked
-   with the reasons, in its PodScheduled condition and in an event, until something changes that one
-   of the plugins that refused it is waiting for (``requeue_on``), or for five minutes.
-5. ``score`` plugins rank the nodes that are left from 0 to 100. Weighted sums decide; equal nodes
-   are told apart by a mix of pod and node, the same every time.
-6. The pod is assumed to be on the best node, so that the next pod already finds the place taken;
-   ``reserve``, ``permit`` and ``pre_bind`` plugins have their say; then the binding is posted.
-7. The watch tells that the pod is bound: the assumption is confirmed.
+1. A watch event adds the pod. It enters the queue, unless a plugin's ``pre_enqueue`` keeps it out.
+2. The queue pops the pod with the smallest ``sort_key``. All facts that came in meanwhile are
+   applied first; then the pod and a view of all nodes, a NodeTable, go into one pure function.
+3. ``pre_filter`` and ``filter`` plugins reject the nodes that cannot take it, with reasons. Every
+   node is judged.
+4. If no node is feasible, ``post_filter`` plugins may propose a preemption. Otherwise the pod is
+   parked with the reasons, in its PodScheduled condition and in an event, until an event that one
+   of the rejecting plugins registered for (``requeue_on``), or for five minutes.
+5. ``score`` plugins rank the feasible nodes from 0 to 100. Weighted sums decide; a hash of pod and
+   node breaks ties, so that the same pod on the same nodes gives the same answer.
+6. The pod is assumed on the best node, so that the next pod is decided with its requests counted.
+   ``reserve``, ``permit`` and ``pre_bind`` plugins run; then the binding is posted.
+7. A watch event shows that the pod is bound: the assumption is confirmed.
 
-A plugin is a class with a ``name`` and some of these methods; it inherits nothing and answers for
-all nodes at once. The names below are what it may import, with ``scheduler.testing`` for its tests.
-Nothing else is promised to stay. ``docs/plugins.md`` has the whole contract.
+A plugin is a class with a ``name`` and some of these methods; it inherits nothing and judges all
+nodes at once. It may import the names below, and ``scheduler.testing`` for its tests; all other
+names may change in any version. ``docs/plugins.md`` has the whole contract.
 """
 
 from scheduler.errors import (
@@ -90,7 +89,7 @@ from scheduler.snapshot.pod_sets import PodSet
 from scheduler.version import __version__
 
 __all__ = [  # noqa: RUF022 - by purpose, so that a reader finds what goes together
-    # What a plugin is given.
+    # What a plugin receives.
     "NO_DOMAIN",
     "CustomObject",
     "DomainCounts",
@@ -113,7 +112,7 @@ __all__ = [  # noqa: RUF022 - by purpose, so that a reader finds what goes toget
     "Rejection",
     "Scores",
     "Skip",
-    # How it is asked about one node at a time.
+    # How it judges one node at a time.
     "NodeAmounts",
     "NodeRow",
     "per_node",
@@ -124,7 +123,7 @@ __all__ = [  # noqa: RUF022 - by purpose, so that a reader finds what goes toget
     "MinMax",
     "Normalize",
     "Proportional",
-    # What could help the pods it refused.
+    # Which events could help the pods that it rejected.
     "ANY",
     "ASSIGNED_POD",
     "NODE",
@@ -147,14 +146,14 @@ __all__ = [  # noqa: RUF022 - by purpose, so that a reader finds what goes toget
     "Patch",
     "PostBinding",
     "WaitUntil",
-    # How it makes room.
+    # How it preempts.
     "Candidate",
     "Diagnosis",
     "FilterQuestion",
     "Proposal",
     "Refusal",
     "Verdict",
-    # The points it can serve, for type checkers; nobody has to inherit them.
+    # The extension points, for type checkers; a plugin need not inherit them.
     "FilterPlugin",
     "PermitPlugin",
     "Plugin",
@@ -165,7 +164,7 @@ __all__ = [  # noqa: RUF022 - by purpose, so that a reader finds what goes toget
     "QueueSortPlugin",
     "ReservePlugin",
     "ScorePlugin",
-    # What can go wrong.
+    # Exceptions.
     "ConfigurationError",
     "MalformedObject",
     "PluginError",

@@ -15,6 +15,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Any, Final
 
+from scheduler.binding.binding_requests import BindingRequests
 from scheduler.config.run_settings import RunSettings
 from scheduler.kube.client import ApiClient
 from scheduler.kube.credentials import Credentials, load_credentials, own_namespace
@@ -167,13 +168,14 @@ class _Process:
         client.write_only_while(may_act)
         connections.events.write_only_while(may_act)
         self._core = SchedulerCore(
-            setup=loop_configuration_of(started_with, settings, connections.extenders, may_act),
+            configuration=loop_configuration_of(
+                started_with, settings, connections.extenders, may_act
+            ),
             requests=client,
-            binds=client.unpaced(),
-            pace=self._pace,
+            binds=BindingRequests(client.unpaced(), self._pace, telemetry),
             telemetry=telemetry,
             may_act=may_act,
-            loop_settings=LoopSettings(),
+            settings=LoopSettings(),
             timer=StallTimer(settings.plugin_seconds_maximum),
         )
         self._watches = Watches(client, self._core.inbox.put, telemetry, started_with.watched)
@@ -196,7 +198,7 @@ class _Process:
     async def run(self) -> int:
         """Run until a signal, and return the exit code; a lost lease ends the process at once."""
         self._listen_to_signals()
-        self._core.care.timer.install()
+        self._core.supervisor.timer.install()
         await self._serving.open()
         log.info(event_names.SCHEDULER_STARTED, version=__version__)
         self._leadership.start()
@@ -296,7 +298,7 @@ class _Process:
             readyz={
                 "ping": ping,
                 "sched-handler-sync": self._check_synced,
-                "profiles": self._core.care.check,
+                "profiles": self._core.supervisor.check,
                 "shutdown": self._check_shutdown,
                 **configured,
             },

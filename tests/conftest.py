@@ -12,5 +12,5 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--rewrite",
         action="store_true",
-        help="write today's answers into the transcripts instead of comparing them",
+        help="write today's answers into transcripts and documents instead of comparing them",
     )

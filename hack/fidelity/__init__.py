@@ -4,7 +4,7 @@
 from a seed. First it asks the oracle (``hack.oracle``: the plugins of the pinned kube-scheduler)
 and our own cycle about the same JSON, and compares what each plugin says about each node: gates,
 pre-filter, verdicts and reasons, raw, normalised and weighted scores, totals, the nodes that are
-left, the message where none is, and where room would be made. Then it posts pods to a real API
+left, the message where none is, and which pods would be evicted. Then it posts pods to a real API
 server with a real kube-scheduler (``live``), and compares all three.
 
 A run also has to prove that it asked enough: each reason, acceptance and score must have occurred

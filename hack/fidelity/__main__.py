@@ -154,7 +154,7 @@ class Run:
         """Compare pods that the program itself decides about with what both others say."""
         if not pods:
             return
-        live = Live(self._oracle.ask, self._tell, seed, Decisions(questions))
+        live = Live(self._oracle.ask, self._report, seed, Decisions(questions))
         live.run(pods)
         print(f"live: {_listed(live.found)}; nodes refused by {_listed(live.coverage.refused)}")
         self._pods += live.pods
@@ -181,12 +181,12 @@ class Run:
             self._decisions.add(judged)
             found = list(differences(said, judged, pod, ours.names))
             if found:
-                self._tell(
+                self._report(
                     Question(question.objects, [pod], question.config, question.origin), found
                 )
         self._pods += len(question.pods)
 
-    def _tell(self, question: Question, found: Sequence[Difference]) -> None:
+    def _report(self, question: Question, found: Sequence[Difference]) -> None:
         """Print the first differences in full, each with the smallest cluster that shows it.
 
         What the live program alone does cannot be tried again: its cluster is printed as it was.

@@ -129,7 +129,7 @@ def _share_no_port(pod: Json, ports: set[tuple[str, int]]) -> None:
 
 
 def _wait_for_one_that_leaves(dice: Dice, placed: list[Json], pending: list[Json]) -> None:
-    """Let three pods wait where room is being made for them, and want what is in use."""
+    """Nominate three pods whose victims are being evicted, and let them want what is in use."""
     victims = [pod for pod in placed if DISRUPTED in pod["status"].get("conditions", ())]
     if not victims:
         return
@@ -230,7 +230,7 @@ def _node(dice: Dice, name: str, zones: list[str], *, tidy: bool, full: bool) ->
 
 
 def _provider_labels(dice: Dice, labels: dict[str, str]) -> dict[str, str]:
-    """Tell the zone again, as drivers do under keys of their own, and as it was told before."""
+    """Repeat the zone under the keys of drivers, and under the key of older versions."""
     made: dict[str, str] = {}
     if ZONE in labels and dice.chance(0.5):
         made |= dict.fromkeys(dice.some(DRIVER_ZONES, 1, len(DRIVER_ZONES)), labels[ZONE])

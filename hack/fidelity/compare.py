@@ -6,7 +6,7 @@ What does not count as a difference:
 - upstream breaks ties in an order of its own, so that its choice has to be one of our best nodes;
 - a node that soft spreading ignores is marked by -1 in our raw scores and by 0 in upstream's;
 - the wording of errors (as opposed to refusals): both must have failed. So it is within a message,
-  where preemption ended by one: of several pods that cannot be judged, which one is told of depends
+  where preemption ended by one: of several pods that cannot be judged, which one is named depends
   on the order in which upstream took others off the node;
 - the message about a pod whose own nominated node lies outside the nodes that pre-filters named:
   upstream judged that node beforehand, and adds what it found to a text about the others.

@@ -1,8 +1,8 @@
 """Full clusters, and more important pods that want in.
 
 Some clusters are drawn at large. In the others all nodes hold the same pods, but for one thing:
-what they differ in decides where room is made. Pods on one node never start at the same time unless
-they are alike in everything but their name, since among those kube-scheduler may take any.
+what they differ in decides where pods are evicted. Pods on one node never start at the same time
+unless they are alike in everything but their name: among those kube-scheduler may take any.
 """
 
 from __future__ import annotations
@@ -179,7 +179,7 @@ def _with_other_priorities(
 
 
 def _nominee(dice: Dice, name: str, node: str) -> Json:
-    """Make a pod for which room was made on *node*; a gate keeps it from being tried."""
+    """Make a pod that is nominated to *node*; a gate keeps it from being tried."""
     pod = _pod(dice, name, dice.one((50, 100, 500, 2000)), dice.one((500, 1000)), _labels(dice))
     if dice.chance(0.3):
         pod["spec"]["affinity"] = {"podAntiAffinity": _required(dice)}
@@ -330,7 +330,7 @@ def _pod(dice: Dice, name: str, priority: int, request: int, labels: Json) -> Js
         "spec": {
             "schedulerName": "py-scheduler",
             "priority": priority,
-            # Long enough that nobody is gone before all was looked at.
+            # Long enough that nobody is gone before everything was compared.
             "terminationGracePeriodSeconds": 600,
             "containers": [{"name": "c", "image": "c", "resources": {"requests": requests}}],
         },

@@ -9,7 +9,7 @@ its merged selectors. Compared are
 - the condition and the event of a pod that fits nowhere, to the last letter.
 
 The same objects go through the oracle as well: all three have to agree. Pods that would evict
-others are told not to (`preemptionPolicy: Never`).
+others are posted with `preemptionPolicy: Never`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from hack.decisions import Decisions
 
     Ask = Callable[["Json"], "Json"]
-    Tell = Callable[[Question, Sequence[Difference]], None]
+    Report = Callable[[Question, Sequence[Difference]], None]
 
 Json = dict[str, Any]
 
@@ -70,14 +70,14 @@ class Live:
 
     Args:
         ask: Puts a question to the oracle.
-        tell: Is told of every pod about which somebody disagrees.
+        report: Called with every pod about which the answers differ.
         seed: From which everything is made.
         questions: Takes what our side was asked.
     """
 
-    def __init__(self, ask: Ask, tell: Tell, seed: int, questions: Decisions) -> None:
+    def __init__(self, ask: Ask, report: Report, seed: int, questions: Decisions) -> None:
         self._ask = ask
-        self._tell = tell
+        self._report = report
         self._questions = questions
         self._seed = seed
         self.found: Counter[str] = Counter()
@@ -151,12 +151,12 @@ class Live:
         found = [
             *self._ended_differently(decided, said, ours.names),
             *self._scored_differently(cluster.scores_of(posted), decided, said, ours.names),
-            *_told_differently(cluster, decided),
+            *_reported_differently(cluster, decided),
             *differences(linked, said, posted, ours.names),
         ]
         if found:
             self.found["mismatches"] += 1
-            self._tell(question, found)
+            self._report(question, found)
         cluster.settle(decided)
 
     def _ended_differently(
@@ -207,7 +207,7 @@ def condition_of(pod: Json) -> Json:
     return next((each for each in conditions if each["type"] == "PodScheduled"), {})
 
 
-def _told_differently(cluster: _Cluster, decided: Json) -> Iterator[Difference]:
+def _reported_differently(cluster: _Cluster, decided: Json) -> Iterator[Difference]:
     """Compare the event with the condition, which is longer where an event's note is cut."""
     if decided["spec"].get("nodeName"):
         return
@@ -240,7 +240,7 @@ class _Cluster:
         return made.pods
 
     def _create(self, document: Json) -> bool:
-        """Post an object, and tell whether the API server took it.
+        """Post an object, and return whether the API server accepted it.
 
         What it sets back at creation is written once more.
         """
@@ -263,8 +263,8 @@ class _Cluster:
 
     def _await_nodes(self, count: int) -> None:
         """Wait until kube-scheduler knows so many nodes."""
-        told = f"0/{count} nodes are available" if count else "no nodes available"
-        self._await_word(told, {"nodeSelector": {"nobody": "has-this"}})
+        message = f"0/{count} nodes are available" if count else "no nodes available"
+        self._await_word(message, {"nodeSelector": {"nobody": "has-this"}})
 
     def _touch(self, nodes: Sequence[Json]) -> None:
         """Change all nodes, and wait until kube-scheduler knows.
@@ -287,8 +287,8 @@ class _Cluster:
         why = "node(s) didn't match Pod's node affinity/selector"
         self._await_word(f"0/{count} nodes are available: {count} {why}.", wish)
 
-    def _await_word(self, told: str, wish: Json) -> None:
-        """Wait until kube-scheduler tells this why a pod with such a wish fits on no node."""
+    def _await_word(self, message: str, wish: Json) -> None:
+        """Wait until kube-scheduler gives this reason for rejecting a pod with such a wish."""
         canary = {
             "apiVersion": "v1",
             "kind": "Pod",
@@ -303,9 +303,9 @@ class _Cluster:
         def tells() -> bool:
             decided = self.decided(self._plane.request("POST", _siblings(canary), canary))
             self.settle(decided)
-            return bool(condition_of(decided).get("message", "").startswith(told))
+            return bool(condition_of(decided).get("message", "").startswith(message))
 
-        _awaited(tells, f"these words: {told}")
+        _awaited(tells, f"these words: {message}")
 
     def objects(self) -> list[Json]:
         """Read everything that scheduling depends on."""
@@ -336,7 +336,7 @@ class _Cluster:
         return decided
 
     def event_of(self, pod: Json) -> Json:
-        """Wait for the event that tells of a refusal."""
+        """Wait for the event about a rejection."""
         name, namespace = pod["metadata"]["name"], pod["metadata"]["namespace"]
         path = f"/api/v1/namespaces/{namespace}/events?fieldSelector=involvedObject.name={name}"
         found: list[Json] = _awaited(

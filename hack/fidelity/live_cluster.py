@@ -39,7 +39,7 @@ _HEARD_SECONDS: Final = 0.12
 
 
 @dataclass
-class ObjectStore:
+class Observed:
     """What became of a pod.
 
     Args:
@@ -47,7 +47,7 @@ class ObjectStore:
         node: Where it was bound; empty where it was refused.
         message: What its condition says; *event* likewise.
         nominated: Its nominated node.
-        leaving: Names of the pods that have been told to go since.
+        leaving: Names of the pods that have been evicted since.
     """
 
     posted: Json
@@ -85,7 +85,7 @@ class LiveCluster:
     # Before.
 
     async def fill(self, objects: Iterable[Json]) -> None:
-        """Post *objects*, and return when everybody has heard of them."""
+        """Post *objects*, and return when kube-scheduler has received them."""
         wanted = [each for each in objects if each["kind"] != "Namespace"]
         for kind in ("Node", "PodDisruptionBudget", "Pod"):
             await self._api.gather(self._post, [each for each in wanted if each["kind"] == kind])
@@ -121,7 +121,7 @@ class LiveCluster:
 
     # One pod.
 
-    async def post(self, pod: Json) -> ObjectStore:
+    async def post(self, pod: Json) -> Observed:
         """Post *pod*, and return once it is decided about."""
         path = f"{_collection(pod)}/{pod['metadata']['name']}"
         body = _with_metadata(pod, _IDENTITY)
@@ -134,14 +134,14 @@ class LiveCluster:
             await self._api.request("PATCH", f"{path}/status", status, content_type=MERGE_PATCH)
             free = {"spec": {"schedulingGates": None}}
             posted = await self._api.request("PATCH", path, free, content_type=MERGE_PATCH)
-        told = ObjectStore({**posted, "kind": "Pod", "apiVersion": "v1"})
+        observed = Observed({**posted, "kind": "Pod", "apiVersion": "v1"})
         decided = await self._decided(path)
-        told.node = decided["spec"].get("nodeName", "")
-        told.nominated = decided["status"].get("nominatedNodeName", "")
-        if not told.node:
-            told.message = _condition(decided)["message"]
-            told.event = await self._event(decided)
-        return told
+        observed.node = decided["spec"].get("nodeName", "")
+        observed.nominated = decided["status"].get("nominatedNodeName", "")
+        if not observed.node:
+            observed.message = _condition(decided)["message"]
+            observed.event = await self._event(decided)
+        return observed
 
     async def _decided(self, path: str) -> Json:
         """Wait until the pod is bound, or refused."""
@@ -165,8 +165,8 @@ class LiveCluster:
         note: str = events[0]["note"]
         return note
 
-    async def watch_leaving(self, told: ObjectStore, expected: int) -> None:
-        """Note who is told to go; at least as many as *expected* are waited for."""
+    async def watch_leaving(self, observed: Observed, expected: int) -> None:
+        """Record which pods are evicted; wait for at least *expected* of them."""
         deadline = time.monotonic() + _PATIENCE_SECONDS / 4
         while True:
             pods = (await self._api.request("GET", _KINDS["Pod"]))["items"]
@@ -174,34 +174,34 @@ class LiveCluster:
             if len(now - self._going) >= expected or time.monotonic() >= deadline:
                 break
             await asyncio.sleep(_PAUSE_SECONDS)
-        told.leaving = now - self._going
+        observed.leaving = now - self._going
         self._going = now
 
-    async def settle(self, told: ObjectStore, *, keep: bool) -> None:
+    async def settle(self, observed: Observed, *, keep: bool) -> None:
         """Make of the pod what it would become; one that only waits is taken away.
 
         Args:
             keep: Whether a nominee stays, and its victims go on ending.
         """
-        path = f"{_collection(told.posted)}/{told.posted['metadata']['name']}"
-        if told.node:
+        path = f"{_collection(observed.posted)}/{observed.posted['metadata']['name']}"
+        if observed.node:
             self._started += 1
             start = f"2026-02-01T{self._started // 3600 % 24:02}:{self._started // 60 % 60:02}"
             status = {"phase": "Running", "startTime": f"{start}:{self._started % 60:02}Z"}
             change = {"status": status}
             await self._api.request("PATCH", f"{path}/status", change, content_type=MERGE_PATCH)
             return
-        if told.nominated and keep:
+        if observed.nominated and keep:
             return
         await self._delete_now(path)
         pods = await self._api.request("GET", _KINDS["Pod"])
         for pod in pods["items"]:
-            if pod["metadata"]["name"] in told.leaving:
+            if pod["metadata"]["name"] in observed.leaving:
                 await self._delete_now(f"{_collection({**pod, 'kind': 'Pod'})}/{_name(pod)}")
-        self._going -= told.leaving
+        self._going -= observed.leaving
 
     async def clear(self) -> None:
-        """Remove everything, and return when everybody has heard of it."""
+        """Remove everything, and return when kube-scheduler has received that."""
         now = {"gracePeriodSeconds": 0, "propagationPolicy": "Background"}
         for namespace in _NAMESPACES:
             await self._api.request("DELETE", f"/api/v1/namespaces/{namespace}/pods", now)
@@ -239,8 +239,8 @@ def _version(kind: str) -> str:
 def _written_later(status: Json) -> Json:
     """Return what somebody else writes into a status once the object is there."""
     kept = {key: value for key, value in status.items() if key != "conditions"}
-    told = [each for each in status.get("conditions", ()) if each["type"] == "DisruptionTarget"]
-    return {**kept, "conditions": told} if told else kept
+    targets = [each for each in status.get("conditions", ()) if each["type"] == "DisruptionTarget"]
+    return {**kept, "conditions": targets} if targets else kept
 
 
 def _condition(pod: Json) -> Json:

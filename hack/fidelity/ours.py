@@ -150,7 +150,7 @@ class OurCluster:
         return {"preFilter": pre_filter, "filter": found}
 
     def _together(self, pod: Pod) -> Json:
-        """Ask all plugins, and score what they leave; of an error the outcome tells."""
+        """Run all plugins, and score the nodes that are left; errors are part of the outcome."""
         try:
             return self._combined(pod)
         except SchedulerError:

@@ -69,7 +69,7 @@ def started(dice: Dice, pod: Json, number: int) -> Json:
 
 
 def nominated_pod(dice: Dice, name: str, node: str, owners: Sequence[Json]) -> Json:
-    """Make a pending pod for which room is being made on *node*."""
+    """Make a pending pod that is nominated to *node*, where victims are being evicted."""
     pod = pending_pod(dice, name, [node], owners)
     pod["spec"].pop("nodeName", None)
     pod["status"] = {"phase": "Pending", "nominatedNodeName": node}

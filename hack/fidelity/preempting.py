@@ -42,7 +42,7 @@ CONFIG: Final[Json] = {
     "apiVersion": "kubescheduler.config.k8s.io/v1",
     "kind": "KubeSchedulerConfiguration",
     "percentageOfNodesToScore": 100,
-    # Who was told to wait is out of the way for as long as a cluster lasts.
+    # A pod that was rejected is not tried again for as long as a cluster lasts.
     "podInitialBackoffSeconds": 300,
     "podMaxBackoffSeconds": 300,
     "profiles": [
@@ -79,8 +79,8 @@ class Answer:
 
     Args:
         decision: The whole of it.
-        nodes: Where it might go, or where room might be made: the best ones.
-        candidates: All ways to make room, by node.
+        nodes: The best nodes: to bind it to, or to evict pods on.
+        candidates: All candidates for preemption, by node.
         level: What decided among them; empty where there was no choice.
     """
 
@@ -109,7 +109,7 @@ class Answer:
         return before
 
     def harm(self) -> dict[str, tuple[set[str], int]]:
-        """Return who would have to go, node by node, and how many of them against a budget."""
+        """Return the victims on each node, and how many of them violate a budget."""
         return {
             node: ({pod.name for pod in each.victims}, each.pdb_violations)
             for node, each in self.candidates.items()
@@ -132,32 +132,32 @@ def ask_ours(objects: Iterable[Json], preemptor: Json) -> Answer:
             nominated.setdefault(decoded.nominated_node, []).append(decoded)
     pod = decode(preemptor)
     assert isinstance(pod, Pod)
-    heard: list[Proposal] = []
-    decision = decide(Attempt(_profile(heard), pod, cache.view(), nominated))
+    proposals: list[Proposal] = []
+    decision = decide(Attempt(_profile(proposals), pod, cache.view(), nominated))
     if isinstance(decision, Bind):
         return Answer(decision, frozenset(decision.ties))
-    if not heard:
+    if not proposals:
         return Answer(decision)
-    equals, level = _choose(heard[0].candidates)
-    found = {each.node: each for each in heard[0].candidates}
+    equals, level = _choose(proposals[0].candidates)
+    found = {each.node: each for each in proposals[0].candidates}
     return Answer(decision, frozenset(each.node for each in equals), found, level)
 
 
-def _profile(heard: list[Proposal]) -> Profile:
+def _profile(proposals: list[Proposal]) -> Profile:
     registry = Registry(IN_TREE)
     document = read(msgspec.json.encode(CONFIG).decode()).resolve(registry.available)
     profile = registry.build(document.profiles[0])
-    listening = tuple(_Listening(each, heard) for each in profile.post_filter)
-    return replace(profile, post_filter=listening, pre_enqueue=())
+    recording = tuple(_Recording(each, proposals) for each in profile.post_filter)
+    return replace(profile, post_filter=recording, pre_enqueue=())
 
 
-class _Listening:
-    """A post-filter plugin whose proposals are overheard."""
+class _Recording:
+    """A post-filter plugin whose proposals are recorded."""
 
-    def __init__(self, plugin: PostFilterPlugin, heard: list[Proposal]) -> None:
+    def __init__(self, plugin: PostFilterPlugin, proposals: list[Proposal]) -> None:
         self.name = plugin.name
         self._plugin = plugin
-        self._heard = heard
+        self._proposals = proposals
 
     def post_filter(
         self, pod: Pod, nodes: NodeTable, diagnosis: Diagnosis, ask: FilterQuestion
@@ -167,7 +167,7 @@ class _Listening:
         if not isinstance(found, Proposal | Refusal):
             found = yield from found
         if isinstance(found, Proposal):
-            self._heard.append(found)
+            self._proposals.append(found)
         return found
 
 
@@ -203,8 +203,8 @@ _CRITERIA: Final[tuple[Callable[[Candidate], float], ...]] = (
 def kind(pod: Json) -> str:
     """Return what *pod* is but for its name: of pods that are alike, any may go."""
     metadata, status = pod["metadata"], pod.get("status", {})
-    told = (metadata["namespace"], metadata.get("labels"), pod["spec"], status.get("startTime"))
-    return json.dumps(told, sort_keys=True)
+    traits = (metadata["namespace"], metadata.get("labels"), pod["spec"], status.get("startTime"))
+    return json.dumps(traits, sort_keys=True)
 
 
 def upstream_miscounts(objects: Iterable[Json], preemptor: Json) -> bool:

@@ -1,4 +1,4 @@
-"""Preemption beside kube-scheduler's: the same room made, at the same cost, in the same words.
+"""Preemption compared with kube-scheduler's: the same victims, and the same messages.
 
 ``python -m hack.fidelity.preemption --clusters 300 --seed 1`` fills clusters on a local control
 plane and then posts more important pods, one at a time. Before each of them everything is read back
@@ -23,7 +23,7 @@ from hack.control_plane import ControlPlane
 from hack.decisions import Decisions
 from hack.fidelity.clusters import Question
 from hack.fidelity.full_clusters import make_full_cluster
-from hack.fidelity.live_cluster import LiveCluster, ObjectStore, bare
+from hack.fidelity.live_cluster import LiveCluster, Observed, bare
 from hack.fidelity.preempting import (
     CONFIG,
     LEVELS,
@@ -161,37 +161,37 @@ class Run:
         await self.live.fill(cluster.objects)
         for preemptor in cluster.pods:
             before = await self.live.objects()
-            ours, told, problems = await self._try(before, preemptor)
-            self._questions.add({"before": before, "pod": told.posted})
+            ours, observed, problems = await self._try(before, preemptor)
+            self._questions.add({"before": before, "pod": observed.posted})
             self._decisions.add(as_decided(ours))
             self.asked += 1
-            self._count(before, told.posted, ours)
-            if problems and upstream_miscounts(before, told.posted):
+            self._count(before, observed.posted, ours)
+            if problems and upstream_miscounts(before, observed.posted):
                 self._explained += 1
                 problems = []
             if problems:
                 await self.live.clear()
-                await self._tell(cluster, before, preemptor, problems)
+                await self._report(cluster, before, preemptor, problems)
                 return
-            await self.live.settle(told, keep=dice.chance(0.6))
+            await self.live.settle(observed, keep=dice.chance(0.6))
         await self.live.clear()
 
     async def _try(
         self, before: Sequence[Json], preemptor: Json
-    ) -> tuple[Answer, ObjectStore, list[str]]:
+    ) -> tuple[Answer, Observed, list[str]]:
         """Post a pod, and compare what becomes of it with what we would do."""
-        told = await self.live.post(preemptor)
-        ours = ask_ours(before, told.posted)
-        if told.nominated in ours.candidates and isinstance(ours.decision, Preempt):
-            leaving = {each.uid for each in ours.candidates[told.nominated].victims}
-            await self.live.watch_leaving(told, len(leaving - _going(before)))
+        observed = await self.live.post(preemptor)
+        ours = ask_ours(before, observed.posted)
+        if observed.nominated in ours.candidates and isinstance(ours.decision, Preempt):
+            leaving = {each.uid for each in ours.candidates[observed.nominated].victims}
+            await self.live.watch_leaving(observed, len(leaving - _going(before)))
         else:
-            await self.live.watch_leaving(told, 0)
-        return ours, told, list(differences(before, told, ours))
+            await self.live.watch_leaving(observed, 0)
+        return ours, observed, list(differences(before, observed, ours))
 
     # Mismatches.
 
-    async def _tell(
+    async def _report(
         self, cluster: Question, before: Sequence[Json], preemptor: Json, problems: Sequence[str]
     ) -> None:
         """Print a mismatch, the first ones with the smallest cluster that shows it."""
@@ -289,47 +289,52 @@ def _going(objects: Sequence[Json]) -> set[str]:
     }
 
 
-def differences(before: Sequence[Json], told: ObjectStore, ours: Answer) -> Iterator[str]:
+def differences(before: Sequence[Json], observed: Observed, ours: Answer) -> Iterator[str]:
     """Yield every difference between what became of a pod and what we would do."""
-    if isinstance(ours.decision, Bind) or told.node:
-        if told.node not in ours.nodes or not isinstance(ours.decision, Bind):
-            yield f"bound to {told.node!r}; {_ours(ours)}"
+    if isinstance(ours.decision, Bind) or observed.node:
+        if observed.node not in ours.nodes or not isinstance(ours.decision, Bind):
+            yield f"bound to {observed.node!r}; {_ours(ours)}"
         return
-    if told.message != ours.message:
-        yield f"condition {told.message!r}; we say {ours.message!r}"
+    if observed.message != ours.message:
+        yield f"condition {observed.message!r}; we say {ours.message!r}"
     note = ours.message if len(ours.message) <= 1024 else f"{ours.message[:1020]} ..."
-    if told.event != note:
-        yield f"event {told.event!r}; we say {note!r}"
-    expected = ours.nominated(told.posted["status"].get("nominatedNodeName", ""), told.nominated)
-    if told.nominated != expected:
-        yield f"nominated to {told.nominated!r}; {_ours(ours)}"
+    if observed.event != note:
+        yield f"event {observed.event!r}; we say {note!r}"
+    expected = ours.nominated(
+        observed.posted["status"].get("nominatedNodeName", ""), observed.nominated
+    )
+    if observed.nominated != expected:
+        yield f"nominated to {observed.nominated!r}; {_ours(ours)}"
     if not isinstance(ours.decision, Preempt):
-        if told.leaving:
-            yield f"evicts {sorted(told.leaving)}; {_ours(ours)}"
+        if observed.leaving:
+            yield f"evicts {sorted(observed.leaving)}; {_ours(ours)}"
         return
-    if told.nominated not in ours.nodes:
-        yield f"makes room on {told.nominated!r}; {_ours(ours)}"
+    if observed.nominated not in ours.nodes:
+        yield f"evicts pods on {observed.nominated!r}; {_ours(ours)}"
         return
-    victims = [pod.name for pod in ours.candidates[told.nominated].victims]
-    if not _same_victims(before, victims, told):
+    victims = [pod.name for pod in ours.candidates[observed.nominated].victims]
+    if not _same_victims(before, victims, observed):
         yield (
-            f"evicts {sorted(told.leaving)} on {told.nominated}; we would evict {sorted(victims)}"
+            f"evicts {sorted(observed.leaving)} on {observed.nominated}; "
+            f"we would evict {sorted(victims)}"
         )
 
 
-def _same_victims(before: Sequence[Json], victims: Sequence[str], told: ObjectStore) -> bool:
-    """Tell whether those told to go are *victims*, or pods that are alike.
+def _same_victims(before: Sequence[Json], victims: Sequence[str], observed: Observed) -> bool:
+    """Return whether the evicted pods are *victims*, or pods that are alike.
 
-    Who goes already is not told again. Where some of those that are alike go and others do not,
-    upstream may have chosen either.
+    A terminating pod is not evicted again. Where some of several alike pods are evicted, upstream
+    may have chosen others of them than we.
     """
     pods = {each["metadata"]["name"]: each for each in before if each["kind"] == "Pod"}
-    there = [name for name, each in pods.items() if each["spec"].get("nodeName") == told.nominated]
-    if not told.leaving <= set(there):
+    there = [
+        name for name, each in pods.items() if each["spec"].get("nodeName") == observed.nominated
+    ]
+    if not observed.leaving <= set(there):
         return False
     needed, seen = (
         Counter(kind(pods[n]) for n in victims),
-        Counter(kind(pods[n]) for n in told.leaving),
+        Counter(kind(pods[n]) for n in observed.leaving),
     )
     going = Counter(kind(pods[n]) for n in there if "deletionTimestamp" in pods[n]["metadata"])
     staying = Counter(kind(pods[name]) for name in there) - going
@@ -344,7 +349,7 @@ def _ours(ours: Answer) -> str:
         case Bind():
             return f"we would bind it to one of {sorted(ours.nodes)}"
         case Preempt():
-            return f"we would make room on one of {sorted(ours.nodes)}: {ours.harm()}"
+            return f"we would evict pods on one of {sorted(ours.nodes)}: {ours.harm()}"
     return f"we would not: {ours.message}"
 
 

@@ -1,4 +1,4 @@
-"""A placement: a pod on its way from a decision to being bound."""
+"""A binding attempt: one pod on its way from a decision to being bound."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,13 +17,15 @@ class BindingAttempt:
 
     Args:
         queued: The pod as it was popped, with its history.
+        profile: The profile that decided; a reload does not change it for this pod.
         pod: The pod as assumed, with its node.
         started: When the attempt began; monotonic seconds.
-        extenders: The extenders that were asked about it, of which one may bind it.
-        undo: Patches that take back what pre-bind did, the latest last.
-        will_wait: Whether something must be done or waited for before it is bound.
-        assumed: What is taken for written until the watch tells, the latest last.
-        called_off: Why it must not be bound after all; empty where it may.
+        extenders: Those that were configured then, of which one may bind the pod.
+        annotations: What plugins add to the binding.
+        undo: Path and body of the patches that take back what pre-bind did, the latest last.
+        assumed: Objects assumed in the cache until the watch confirms them, the latest last.
+        must_wait: Whether a plugin acts or waits before the pod is bound.
+        cancelled: Why the pod must not be bound after all; empty while it may.
     """
 
     queued: QueuedPod
@@ -35,15 +37,10 @@ class BindingAttempt:
     annotations: dict[str, str] = field(default_factory=dict)
     undo: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
     assumed: list[Assume] = field(default_factory=list)
-    will_wait: bool = False
+    must_wait: bool = False
     cancelled: str = ""
 
     @property
     def node(self) -> str:
-        """Where the pod is going."""
+        """The node that the decision chose."""
         return self.decision.node
-
-    def owe(self, path: str, undo: dict[str, Any] | None) -> None:
-        """Remember what takes a patch of *path* back."""
-        if undo is not None:
-            self.undo.append((path, undo))

@@ -1,6 +1,6 @@
-"""What plugins say once a node is chosen: Reserve, Permit, PreBind, and whether the pod still fits.
+"""Calls plugins once a node is chosen: Reserve, Permit, PreBind, and the filters once more.
 
-Here they are asked; what they want done is done by the binding cycle.
+Plugins answer with effects as data; the binding cycle performs them.
 
 Source: ``pkg/scheduler/framework/runtime/framework.go`` (RunReservePluginsReserve,
 RunReservePluginsUnreserve, RunPermitPlugins, RunPreBindPlugins).
@@ -18,7 +18,7 @@ from scheduler.errors import PluginError
 from scheduler.framework import checked_calls
 from scheduler.framework.effects import Condition, Effect, Patch, WaitUntil
 from scheduler.framework.filtering import run_filters, run_pre_filters
-from scheduler.framework.invoke import Steps, call_plugin
+from scheduler.framework.invoke import CoroutineCall, call_plugin
 from scheduler.framework.observer import Observer
 from scheduler.framework.plugin import PermitPlugin, PreBindPlugin, Reserved, ReservePlugin
 from scheduler.framework.rejection import Allow, Failure, PermitAnswer, Reject, Wait
@@ -28,230 +28,234 @@ from scheduler.reporting.failure_handler import AttemptFailure
 from scheduler.reporting.telemetry import Telemetry
 from scheduler.snapshot.node_table import NodeTable
 
-ACTING_SECONDS: Final = 60.0
+PRE_BIND_SECONDS: Final = 60.0
 """How long an asynchronous ``pre_bind`` may take that does not say so itself."""
 
 
-def acts_by_itself(plugin: PreBindPlugin) -> bool:
-    """Tell whether *plugin* is a user's with an asynchronous ``pre_bind``."""
+def is_async(plugin: PreBindPlugin) -> bool:
+    """Tell whether *plugin* is an out-of-tree plugin with an asynchronous ``pre_bind``."""
     return iscoroutinefunction(plugin.pre_bind)
 
 
 class BindingPlugins:
-    """Asks the plugins of a placement's profile.
+    """Calls the plugins of an attempt's profile.
 
-    A method raises PluginError where a plugin raised or gave an answer that means nothing.
+    Methods raise PluginError where a plugin raised or returned something outside its contract.
 
     Args:
-        cache: What they are shown, and where what they take for written is assumed.
-        telemetry: Hears how long they took.
-        care: Watches over those that did not come with the scheduler.
+        cache: The source of views; objects that plugins are about to write are assumed in it.
+        telemetry: Records how long extension points take.
+        supervisor: Counts failures of out-of-tree plugins.
     """
 
-    def __init__(self, cache: ClusterCache, telemetry: Telemetry, care: PluginSupervisor) -> None:
+    def __init__(
+        self, cache: ClusterCache, telemetry: Telemetry, supervisor: PluginSupervisor
+    ) -> None:
         self._cache = cache
         self._telemetry = telemetry
-        self._care = care
+        self._supervisor = supervisor
 
     # Reserve.
 
-    def reserve(self, placement: BindingAttempt) -> AttemptFailure | None:
-        """Let plugins set aside what the pod takes; return the first refusal."""
-        with self._telemetry.extension_point("Reserve", placement.profile) as ends:
-            failed = self._reserve(placement)
-            ends(status_of(failed))
-        return failed
+    def reserve(self, attempt: BindingAttempt) -> AttemptFailure | None:
+        """Call Reserve; return the failure of the first plugin that rejects the pod or fails."""
+        failure = None
+        observer = self._observer_of(attempt)
+        with self._telemetry.extension_point("Reserve", attempt.profile) as ends:
+            for plugin in attempt.profile.reserve:
+                answer: Reserved = call_plugin(
+                    "Reserve",
+                    plugin.name,
+                    observer,
+                    checked_calls.reserve,
+                    plugin,
+                    attempt.pod,
+                    attempt.node,
+                    self._cache.view(),
+                )
+                failure = self._failure_of(plugin, answer, attempt)
+                if failure is not None:
+                    break
+            ends(status_of(failure))
+        return failure
 
-    def _reserve(self, placement: BindingAttempt) -> AttemptFailure | None:
-        for plugin in placement.profile.reserve:
-            answer = self._ask_reserve(plugin, placement)
-            if isinstance(answer, Reject):
-                return AttemptFailure.rejected(plugin.name, answer.reason)
-            if isinstance(answer, Failure):
-                return _broken(plugin, answer.text)
-            for each in answer or ():
-                if not self._cache.assume_object(each.resource, each.item):
-                    return _broken(plugin, f"{each.item.metadata.name} changed meanwhile")
-                placement.assumed.append(each)
+    def _failure_of(
+        self, plugin: ReservePlugin, answer: Reserved, attempt: BindingAttempt
+    ) -> AttemptFailure | None:
+        """Assume the objects that *plugin* is about to write; return why it cannot reserve."""
+        match answer:
+            case Reject(reason):
+                return AttemptFailure.rejected(plugin.name, reason)
+            case Failure(text=text):
+                return _failed(plugin, text)
+        for each in answer or ():
+            if not self._cache.assume_object(each.resource, each.item):
+                return _failed(plugin, f"{each.item.metadata.name} changed meanwhile")
+            attempt.assumed.append(each)
         return None
 
-    def _ask_reserve(self, plugin: ReservePlugin, placement: BindingAttempt) -> Reserved:
-        return call_plugin(
-            "Reserve",
-            plugin.name,
-            self._watch(placement),
-            checked_calls.reserve,
-            plugin,
-            placement.pod,
-            placement.node,
-            self._cache.view(),
-        )
-
-    def unreserve(self, placement: BindingAttempt) -> None:
-        """Let plugins give back what they set aside; one that fails must not keep the others."""
-        watch = self._watch(placement)
-        for plugin in reversed(placement.profile.reserve):
+    def unreserve(self, attempt: BindingAttempt) -> None:
+        """Call Unreserve in reverse order; a plugin that fails does not keep the others from it."""
+        observer = self._observer_of(attempt)
+        for plugin in reversed(attempt.profile.reserve):
             try:
                 call_plugin(
                     "Unreserve",
                     plugin.name,
-                    watch,
+                    observer,
                     plugin.unreserve,
-                    placement.pod,
-                    placement.node,
+                    attempt.pod,
+                    attempt.node,
                 )
             except PluginError as bug:
-                if not self._care.is_out_of_tree(placement.profile, bug.plugin):  # else it is told
+                # The supervisor has reported it already if the plugin is out-of-tree.
+                if not self._supervisor.is_out_of_tree(attempt.profile, bug.plugin):
                     self._telemetry.plugin_failed(bug.plugin, "Unreserve", str(bug))
-        for each in reversed(placement.assumed):
+        for each in reversed(attempt.assumed):
             self._cache.restore_object(each.resource, each.item)
 
     # Permit.
 
     def permit(
-        self, placement: BindingAttempt, waiting: Sequence[Pod]
+        self, attempt: BindingAttempt, waiting: Sequence[Pod]
     ) -> list[tuple[PermitPlugin, Wait]] | AttemptFailure:
-        """Return who wants the pod to wait, or the refusal of the first that refuses.
+        """Return the plugins that want the pod to wait, or the failure of the first rejection.
 
-        *waiting* are the pods that wait already.
+        *waiting* are the pods that wait for permits already.
         """
-        with self._telemetry.extension_point("Permit", placement.profile) as ends:
-            waits = self._permit(placement, waiting)
-            ends(
-                status_of(waits)
-                if isinstance(waits, AttemptFailure)
-                else "Wait"
-                if waits
-                else "Success"
-            )
-        return waits
-
-    def _permit(
-        self, placement: BindingAttempt, waiting: Sequence[Pod]
-    ) -> list[tuple[PermitPlugin, Wait]] | AttemptFailure:
         waits: list[tuple[PermitPlugin, Wait]] = []
-        for plugin in placement.profile.permit:
-            answer = self.ask_permit(placement, plugin, waiting)
-            match answer:
-                case Allow():
-                    pass
-                case Wait():
-                    waits.append((plugin, answer))
-                case Reject(reason):
-                    return AttemptFailure.rejected(plugin.name, reason)
+        with self._telemetry.extension_point("Permit", attempt.profile) as ends:
+            for plugin in attempt.profile.permit:
+                answer = self.call_permit(attempt, plugin, waiting)
+                match answer:
+                    case Allow():
+                        pass
+                    case Wait():
+                        waits.append((plugin, answer))
+                    case Reject(reason):
+                        failure = AttemptFailure.rejected(plugin.name, reason)
+                        ends(status_of(failure))
+                        return failure
+            ends("Wait" if waits else "Success")
         return waits
 
-    def ask_permit(
-        self, placement: BindingAttempt, plugin: PermitPlugin, waiting: Sequence[Pod]
+    def call_permit(
+        self, attempt: BindingAttempt, plugin: PermitPlugin, waiting: Sequence[Pod]
     ) -> PermitAnswer:
-        """Ask one plugin, for the first time or again."""
+        """Call Permit of one plugin, for the first time or again."""
         return call_plugin(
             "Permit",
             plugin.name,
-            self._watch(placement),
+            self._observer_of(attempt),
             checked_calls.permit,
             plugin,
-            placement.pod,
-            placement.node,
+            attempt.pod,
+            attempt.node,
             waiting,
         )
 
     # PreBind.
 
-    def effects(self, plugin: PreBindPlugin, placement: BindingAttempt) -> list[Effect]:
-        """Return what *plugin* wants done before the pod is bound."""
-        watch = self._watch(placement)
+    def effects(self, plugin: PreBindPlugin, attempt: BindingAttempt) -> list[Effect]:
+        """Call PreBind of *plugin*, and return the effects that it wants."""
+        observer = self._observer_of(attempt)
         found = call_plugin(
             "PreBind",
             plugin.name,
-            watch,
+            observer,
             checked_calls.pre_bind,
             plugin,
-            placement.pod,
-            placement.node,
+            attempt.pod,
+            attempt.node,
             self._cache.view(),
         )
 
-        def carefully(condition: Condition) -> Condition:
-            return lambda nodes: call_plugin("PreBind", plugin.name, watch, condition, nodes)
+        def supervised(condition: Condition) -> Condition:
+            return lambda nodes: call_plugin("PreBind", plugin.name, observer, condition, nodes)
 
         return [
-            replace(each, condition=carefully(each.condition))
+            replace(each, condition=supervised(each.condition))
             if isinstance(each, WaitUntil)
             else each
             for each in found
         ]
 
-    def has_to_prepare(self, placement: BindingAttempt) -> bool:
-        """Tell whether a plugin wants something done or waited for before the pod is bound."""
+    def must_wait(self, attempt: BindingAttempt) -> bool:
+        """Tell whether a plugin acts or waits before the pod is bound."""
         return any(
-            acts_by_itself(plugin)
-            or any(isinstance(each, Patch | WaitUntil) for each in self.effects(plugin, placement))
-            for plugin in placement.profile.pre_bind
+            is_async(plugin)
+            or any(isinstance(each, Patch | WaitUntil) for each in self.effects(plugin, attempt))
+            for plugin in attempt.profile.pre_bind
         )
 
-    async def acts(self, plugin: PreBindPlugin, placement: BindingAttempt) -> list[Effect]:
-        """Let *plugin*, whose ``pre_bind`` is asynchronous, act; return what it wants done then.
+    async def call_async(self, plugin: PreBindPlugin, attempt: BindingAttempt) -> list[Effect]:
+        """Await PreBind of *plugin*, whose ``pre_bind`` is asynchronous, and return its effects.
 
-        It is asked once, after its pod was nominated, and each of its steps is a turn of its own.
+        It is called once, after its pod was nominated. The time limit for a stall counts from one
+        await of it to the next.
         """
-        seconds = float(getattr(plugin, "pre_bind_seconds", ACTING_SECONDS))
-        asked: Any = plugin.pre_bind(placement.pod, placement.node, self._cache.view())
-        watch = self._watch(placement)
+        seconds = float(getattr(plugin, "pre_bind_seconds", PRE_BIND_SECONDS))
+        running: Any = plugin.pre_bind(attempt.pod, attempt.node, self._cache.view())
         try:
             async with asyncio.timeout(seconds):
-                said = await Steps("PreBind", plugin.name, watch, asked)
+                effects = await CoroutineCall(
+                    "PreBind", plugin.name, self._observer_of(attempt), running
+                )
         except TimeoutError:
             raise PluginError(plugin.name, f"gave no answer in PreBind for {seconds:g}s") from None
-        return checked_calls.effects(plugin.name, said or ())
+        return checked_calls.effects(plugin.name, effects or ())
 
     # Filter, once more.
 
-    def no_longer_fits(self, placement: BindingAttempt) -> AttemptFailure | None:
-        """Check the chosen row again: facts may have come in while the bind waited for its turn."""
+    def no_longer_fits(self, attempt: BindingAttempt) -> AttemptFailure | None:
+        """Check the chosen row again: facts may have come in while the bind waited."""
         nodes = self._cache.view()
-        row = nodes.row_of(placement.node)
+        row = nodes.row_of(attempt.node)
         if row is None:
-            return AttemptFailure.error(f"node {placement.node} is gone")
-        if not self._cache.is_assumed(placement.pod.uid):
+            return AttemptFailure.error(f"node {attempt.node} is gone")
+        if not self._cache.is_assumed(attempt.pod.uid):
             return None  # confirmed or removed meanwhile; the API server's answer will tell
         alone = nodes.alone(row)
-        if not _is_overcommitted(alone, placement.pod):
+        if not _is_overcommitted(alone, attempt.pod):
             return None
-        # Perhaps nobody minds: filters can be off, or told to pass over a resource.
-        before = alone.each(removing={0: (placement.pod,)})
-        profile, pod = placement.profile, placement.decision.pod
-        watch = self._watch(placement)
-        pre_filtered = run_pre_filters(profile.pre_filter, pod, before, watch)
+        # The filters decide: they may be disabled, or configured to ignore a resource.
+        before = alone.each(removing={0: (attempt.pod,)})
+        profile, pod = attempt.profile, attempt.decision.pod
+        observer = self._observer_of(attempt)
+        pre_filtered = run_pre_filters(profile.pre_filter, pod, before, observer)
         if pre_filtered.refused is not None:
-            return AttemptFailure.error(f"node {placement.node}: {pre_filtered.refused.reason}")
-        found = run_filters(profile.filter, pre_filtered.skipped, pod, before, {}, watch)
+            return AttemptFailure.error(f"node {attempt.node}: {pre_filtered.refused.reason}")
+        found = run_filters(profile.filter, pre_filtered.skipped, pod, before, {}, observer)
         found.raise_failure()
         if found.feasible[0]:
             return None
         reasons = ", ".join(verdict.reason for verdict in found.verdicts)
-        return AttemptFailure.error(f"node {placement.node} was filled meanwhile: {reasons}")
+        return AttemptFailure.error(f"node {attempt.node} was filled meanwhile: {reasons}")
 
-    def objection(self, placement: BindingAttempt) -> str:
-        """Tell why the binding should not be posted again; empty where it may be."""
+    def objection(self, attempt: BindingAttempt) -> str:
+        """Return why the binding should not be posted again; empty where it may be."""
         try:
-            failed = self.no_longer_fits(placement)
+            failed = self.no_longer_fits(attempt)
         except PluginError as bug:
             return str(bug)
         return "" if failed is None else failed.message
 
-    def _watch(self, placement: BindingAttempt) -> Observer:
-        return self._care.watch(placement.profile, placement.pod)
+    def view(self) -> NodeTable:
+        """Return the cluster as it is known now."""
+        return self._cache.view()
+
+    def _observer_of(self, attempt: BindingAttempt) -> Observer:
+        return self._supervisor.watch(attempt.profile, attempt.pod)
 
 
-def status_of(failed: AttemptFailure | None) -> str:
+def status_of(failure: AttemptFailure | None) -> str:
     """Return upstream's name for how a run of an extension point ended."""
-    if failed is None:
+    if failure is None:
         return "Success"
-    return "Unschedulable" if failed.rejected_by else "Error"
+    return "Unschedulable" if failure.rejected_by else "Error"
 
 
-def _broken(plugin: ReservePlugin, why: str) -> AttemptFailure:
+def _failed(plugin: ReservePlugin, why: str) -> AttemptFailure:
     return AttemptFailure.error(f'running Reserve plugin "{plugin.name}": {why}', plugin.name)
 
 

@@ -1,6 +1,6 @@
-"""What a placement writes to the API server: nomination, what plugins want patched, the binding.
+"""What a binding attempt writes to the API server, and takes back.
 
-Source: ``pkg/scheduler/schedule_one.go`` (bindingCycle, bind, extendersBinding).
+Every request waits for the rate limit by itself: a bind that waited is checked once more.
 """
 
 from collections.abc import Awaitable, Callable
@@ -13,8 +13,8 @@ from scheduler.errors import ApiError, Unreachable
 from scheduler.framework.decision import SetTo
 from scheduler.framework.effects import Patch
 from scheduler.framework.extender_protocol import bind_request, is_interested, read_bind
-from scheduler.kube.binding import BindOutcome, Bound, Refused, bind
-from scheduler.kube.pod_status import Unwritten, nomination_patch, patch_status
+from scheduler.kube.binding import BindOutcome, Bound, NotBound
+from scheduler.kube.pod_status import NotPatched, nomination_patch, patch_status
 from scheduler.kube.requests import MERGE_PATCH, Requests
 from scheduler.kube.retry import retry
 from scheduler.reporting.telemetry import Telemetry
@@ -23,82 +23,73 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 class BindingRequests:
-    """Writes what a placement takes, and takes back what can be.
+    """Sends nominations, patches of pre-bind plugins, and bindings.
 
     Args:
-        requests: Carries them; it does not wait for the rate limit, *pace* does.
+        client: Sends them; it does not wait for the rate limit, *pace* does.
         pace: Waits until the rate limit lets a request leave.
-        telemetry: Hears what went wrong and could be lived with.
+        telemetry: Records failures that do not end the attempt.
     """
 
     def __init__(
-        self, requests: Requests, pace: Callable[[], Awaitable[None]], telemetry: Telemetry
+        self, client: Requests, pace: Callable[[], Awaitable[None]], telemetry: Telemetry
     ) -> None:
-        self._requests = requests
+        self.client = client
         self.pace = pace
         self._telemetry = telemetry
 
-    async def nominate(self, placement: BindingAttempt) -> None:
-        """Tell everyone where the pod is going, if it will be some time until it is there."""
-        patch = nomination_patch(placement.queued.pod, SetTo(placement.node))
-        if not placement.will_wait or patch is None:
+    async def nominate(self, attempt: BindingAttempt) -> None:
+        """Write the node into the pod's status, for other schedulers, while the pod has to wait."""
+        patch = nomination_patch(attempt.queued.pod, SetTo(attempt.node))
+        if patch is None:
             return
         await self.pace()
-        outcome = await patch_status(self._requests, placement.queued.pod, patch)
-        if isinstance(outcome, Unwritten):
-            self._telemetry.status_not_written(placement.pod, outcome.message)
+        outcome = await patch_status(self.client, attempt.queued.pod, patch)
+        if isinstance(outcome, NotPatched):
+            self._telemetry.status_not_written(attempt.pod, outcome.message)
 
     async def patch(
-        self, placement: BindingAttempt, effect: Patch, *, wanted: Callable[[], bool]
+        self, attempt: BindingAttempt, effect: Patch, *, wanted: Callable[[], bool]
     ) -> None:
-        """Patch what a plugin wants patched, for as long as that is *wanted*.
+        """Send the patch of a plugin, for as long as *wanted* says so.
 
         Raises:
             ApiError: If the API server does not take it.
         """
+        undo = [] if effect.undo is None else [(effect.path, effect.undo)]
         await self.pace()
         try:
             await self._patch(effect.path, effect.body, wanted)
         except Unreachable:
-            # Nobody knows whether it took effect: what takes it back does no harm then.
-            placement.owe(effect.path, effect.undo)
+            # The answer is lost, so the patch may have taken effect; undoing it does no harm.
+            attempt.undo += undo
             raise
-        placement.owe(effect.path, effect.undo)
+        attempt.undo += undo
 
-    async def take_back(self, placement: BindingAttempt) -> None:
-        """Undo what was patched for the placement, the latest first."""
-        for path, body in reversed(placement.undo):
+    async def undo_patches(self, attempt: BindingAttempt) -> None:
+        """Undo what was patched for the attempt, the latest first."""
+        for path, body in reversed(attempt.undo):
             try:
                 await self._patch(path, body, lambda: True)
             except ApiError as error:
-                self._telemetry.effect_not_undone(placement.pod, path, str(error))
+                self._telemetry.effect_not_undone(attempt.pod, path, str(error))
 
-    async def bind(self, placement: BindingAttempt, *, objection: Callable[[], str]) -> BindOutcome:
-        """Bind the pod: through an extender that wants to, or else by ourselves.
-
-        *objection* tells why the binding should not be posted again.
-        """
-        for extender in placement.extenders.extenders:
-            if extender.bind_verb and is_interested(extender, placement.pod):
-                question = bind_request(extender, placement.pod, placement.node)
-                why = read_bind(question, await placement.extenders.ask(question))
+    async def bind_by_extender(self, attempt: BindingAttempt) -> BindOutcome | None:
+        """Have an extender bind the pod; None where none wants to, or an ignorable one fails."""
+        for extender in attempt.extenders.extenders:
+            if extender.bind_verb and is_interested(extender, attempt.pod):
+                request = bind_request(extender, attempt.pod, attempt.node)
+                why = read_bind(request, await attempt.extenders.ask(request))
                 if not why:
-                    return Bound(placement.node)
+                    return Bound(attempt.node)
                 if not extender.ignorable:
-                    return Refused(why)
-        return await bind(
-            self._requests,
-            placement.pod,
-            placement.node,
-            annotations=placement.annotations,
-            observer=self._telemetry,
-            objection=objection,
-        )
+                    return NotBound(why)
+        return None
 
     async def _patch(self, path: str, body: dict[str, Any], wanted: Callable[[], bool]) -> None:
-        """Patch an object at the time that the API server asks for."""
+        """Send a patch, again after the pause that a 429 asks for."""
         await retry(
-            lambda: self._requests.patch(path, _encode(body), MERGE_PATCH),
+            lambda: self.client.patch(path, _encode(body), MERGE_PATCH),
             wanted=wanted,
             on_throttled=self._telemetry.throttled,
         )

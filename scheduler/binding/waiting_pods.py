@@ -1,51 +1,67 @@
-"""Pods that have a node but must not be bound yet.
+"""Waiting pods: they have a node but must not be bound yet.
 
 A permit plugin may ask for time, and a pre-bind plugin may wait for something to become true.
-Nobody polls: whoever is held is asked again whenever facts were applied, and a timer ends the wait.
+Nothing polls: each waiting pod is checked again whenever facts were applied, and a timer ends its
+wait.
 
 Source: ``framework/runtime/waiting_pods_map.go``.
 """
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Protocol
 
 from scheduler.binding.binding_attempt import BindingAttempt
 from scheduler.config.duration import format_seconds
 from scheduler.errors import PluginError
 from scheduler.framework.effects import WaitUntil
 from scheduler.framework.plugin import PermitPlugin
-from scheduler.framework.rejection import Allow, Reject, Wait
+from scheduler.framework.rejection import Allow, PermitAnswer, Reject, Wait
 from scheduler.model.pod import Pod
 from scheduler.snapshot.node_table import NodeTable
 
-LONGEST_WAIT_SECONDS: Final = 15 * 60.0
+PERMIT_SECONDS_MAXIMUM: Final = 15 * 60.0
+
+
+class PermitCaller(Protocol):
+    """Calls permit plugins, and provides what conditions are evaluated on."""
+
+    def call_permit(
+        self, attempt: BindingAttempt, plugin: PermitPlugin, waiting: Sequence[Pod]
+    ) -> PermitAnswer:
+        """Return the answer of one plugin."""
+
+    def view(self) -> NodeTable:
+        """Return the cluster as it is known now."""
 
 
 @dataclass(frozen=True, slots=True)
 class Released:
-    """The wait is over: *why* is empty to go on, else the reason to give up.
+    """How the wait for permits ended.
 
-    *broken* tells that the plugin did not reject the pod but failed.
+    Args:
+        plugin: The plugin that ended it; empty where none did.
+        why: Why the pod is not bound; empty where it is allowed.
+        is_error: Whether the plugin failed, or the pod is a victim, rather than being rejected.
     """
 
     plugin: str = ""
     why: str = ""
-    broken: bool = False
+    is_error: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class _Waiting:
+class _PendingPermit:
     plugin: PermitPlugin
     seconds: float
     until: float
 
 
 @dataclass(slots=True, eq=False)
-class _Held:
-    placement: BindingAttempt
-    waiting_for: dict[str, _Waiting]
+class _WaitingPod:
+    attempt: BindingAttempt
+    permits: dict[str, _PendingPermit]
     done: "asyncio.Future[Released]" = field(
         default_factory=lambda: asyncio.get_running_loop().create_future()
     )
@@ -61,79 +77,63 @@ class _Condition:
 
 
 class WaitingPods:
-    """Everyone who waits, and what for.
+    """Pods that wait for permits, and pods that wait for a condition of a pre-bind plugin.
 
     Args:
-        ask: Asks a permit plugin again.
-        view: Returns the cluster as it is known now.
+        plugins: Calls the permit plugins again.
     """
 
-    def __init__(
-        self,
-        ask: Callable[[BindingAttempt, PermitPlugin, Sequence[Pod]], object],
-        view: Callable[[], NodeTable],
-    ) -> None:
-        self._ask = ask
-        self._view = view
-        self._held: dict[str, _Held] = {}
-        self._waiting: tuple[Pod, ...] | None = None
+    def __init__(self, plugins: PermitCaller) -> None:
+        self._plugins = plugins
+        self._by_uid: dict[str, _WaitingPod] = {}
+        self._pods: tuple[Pod, ...] | None = None
         self._conditions: list[_Condition] = []
 
-    @property
-    def waiting(self) -> Sequence[Pod]:
-        """The pods that permit plugins hold."""
-        # Each of them is shown all of them: one tuple for as long as nobody comes or goes.
-        if self._waiting is None:
-            self._waiting = tuple(held.placement.pod for held in self._held.values())
-        return self._waiting
+    def __len__(self) -> int:
+        return len(self._by_uid) + len(self._conditions)
 
     @property
-    def count(self) -> int:
-        """How many pods wait, for permits or for conditions."""
-        return len(self._held) + len(self._conditions)
+    def pods(self) -> Sequence[Pod]:
+        """The pods that wait for permits."""
+        # Every permit plugin gets all of them for every waiting pod: one tuple until that changes.
+        if self._pods is None:
+            self._pods = tuple(waiting.attempt.pod for waiting in self._by_uid.values())
+        return self._pods
 
-    def hold(
-        self, placement: BindingAttempt, waits: Sequence[tuple[PermitPlugin, Wait]], now: float
+    def add(
+        self, attempt: BindingAttempt, waits: Sequence[tuple[PermitPlugin, Wait]], now: float
     ) -> "asyncio.Future[Released]":
-        """Hold a pod until every plugin of *waits* allows it, one rejects it, or time is up."""
-        waiting_for = {}
+        """Let a pod wait until all plugins of *waits* allow it, one rejects it, or time is up."""
+        assert waits, f"{attempt.pod.key} waits for no plugin"
+        assert attempt.pod.uid not in self._by_uid, f"{attempt.pod.key} waits already"
+        permits = {}
         for plugin, wait in waits:
-            seconds = min(wait.seconds, LONGEST_WAIT_SECONDS)
-            waiting_for[plugin.name] = _Waiting(plugin, seconds, now + seconds)
-        held = self._held[placement.pod.uid] = _Held(placement, waiting_for)
-        self._waiting = None
-        return held.done
+            seconds = min(wait.seconds, PERMIT_SECONDS_MAXIMUM)
+            permits[plugin.name] = _PendingPermit(plugin, seconds, now + seconds)
+        waiting = self._by_uid[attempt.pod.uid] = _WaitingPod(attempt, permits)
+        self._pods = None
+        return waiting.done
 
     def reject(self, uid: str, why: str) -> bool:
-        """End the wait of a pod with a rejection; False where it does not wait."""
-        held = self._let_go(uid)
-        if held is None:
-            return False
-        if not held.done.done():
-            held.done.set_result(Released("", why))
-        return True
+        """End a pod's wait for permits with a rejection; False where it waits for none."""
+        return self._end(uid, Released("", why))
 
     def cancel(self, uid: str, why: str) -> bool:
-        """End the wait of a pod that must make room; False where it does not wait."""
-        held = self._let_go(uid)
-        if held is None:
-            return False
-        if not held.done.done():
-            held.done.set_result(Released("", why, broken=True))
-        return True
+        """End a victim's wait for permits with an error; False where it waits for none."""
+        return self._end(uid, Released("", why, is_error=True))
 
-    def give_up(self, uid: str, why: str) -> None:
-        """End the wait of a pod for a condition, if it waits for one."""
+    def cancel_conditions(self, uid: str, why: str) -> None:
+        """End a pod's wait for conditions, if it waits for any."""
         for condition in self._conditions:
             if condition.uid == uid and not condition.done.done():
                 condition.done.set_result(why)
 
-    def abandon(self) -> None:
-        """Cancel everyone who is held: nobody will be bound any more."""
-        for held in self._held.values():
-            held.done.cancel()
-        self._held.clear()
-        self._waiting = None
+    def cancel_all(self) -> None:
+        """End every wait: the process stops, and no pod is bound any more."""
+        for waiting in self._by_uid.values():
+            waiting.done.cancel()
+        self._by_uid.clear()
+        self._pods = None
         for condition in self._conditions:
             condition.done.cancel()
 
@@ -141,7 +141,7 @@ class WaitingPods:
         """Return once the condition is true: empty, or why it never became so."""
         condition = _Condition(pod.uid, wait)
         self._conditions.append(condition)
-        self._examine(condition)
+        self._check_condition(condition)
         try:
             return await asyncio.wait_for(condition.done, wait.timeout_seconds)
         except TimeoutError:
@@ -149,63 +149,65 @@ class WaitingPods:
         finally:
             self._conditions.remove(condition)
 
-    def reconsider(self, now: float) -> Iterator[None]:
-        """Ask again on behalf of everyone who waits: facts were applied, or time has passed.
+    def recheck(self, now: float) -> Iterator[None]:
+        """Check every waiting pod again: facts were applied, or time has passed.
 
-        There is a pause after each of them: a thousand may wait.
+        Yields after each, since a thousand may wait.
         """
-        for held in tuple(self._held.values()):
-            if not held.done.done():
-                self._reconsider_one(held, now)
+        for waiting in tuple(self._by_uid.values()):
+            if not waiting.done.done():
+                self._recheck_permits(waiting, now)
                 yield
         for condition in tuple(self._conditions):
             if not condition.done.done():
-                self._examine(condition)
+                self._check_condition(condition)
                 yield
 
     def next_deadline(self) -> float | None:
         """Return when the next wait for a permit runs out."""
         return min(
-            (each.until for held in self._held.values() for each in held.waiting_for.values()),
+            (
+                permit.until
+                for waiting in self._by_uid.values()
+                for permit in waiting.permits.values()
+            ),
             default=None,
         )
 
-    def _reconsider_one(self, held: _Held, now: float) -> None:
-        for name, each in list(held.waiting_for.items()):
+    def _recheck_permits(self, waiting: _WaitingPod, now: float) -> None:
+        uid = waiting.attempt.pod.uid
+        for name, permit in list(waiting.permits.items()):
             try:
-                answer = self._ask(held.placement, each.plugin, self.waiting)
+                answer = self._plugins.call_permit(waiting.attempt, permit.plugin, self.pods)
             except PluginError as bug:
-                self._release(held, Released(name, str(bug), broken=True))
+                self._end(uid, Released(name, str(bug), is_error=True))
                 return
             if isinstance(answer, Allow):
-                del held.waiting_for[name]
+                del waiting.permits[name]
             elif isinstance(answer, Reject):
-                self._release(held, Released(name, answer.reason))
+                self._end(uid, Released(name, answer.reason))
                 return
-            elif now >= each.until:
-                self._release(held, Released(name, _timed_out(name, each.seconds)))
+            elif now >= permit.until:
+                waited = format_seconds(permit.seconds)
+                why = f"rejected due to timeout after waiting {waited} at plugin {name}"
+                self._end(uid, Released(name, why))
                 return
-        if not held.waiting_for:
-            self._release(held, Released())
+        if not waiting.permits:
+            self._end(uid, Released())
 
-    def _release(self, held: _Held, result: Released) -> None:
-        self._let_go(held.placement.pod.uid)
-        if not held.done.done():
-            held.done.set_result(result)
+    def _end(self, uid: str, result: Released) -> bool:
+        waiting = self._by_uid.pop(uid, None)
+        if waiting is None:
+            return False
+        self._pods = None
+        if not waiting.done.done():
+            waiting.done.set_result(result)
+        return True
 
-    def _let_go(self, uid: str) -> _Held | None:
-        self._waiting = None
-        return self._held.pop(uid, None)
-
-    def _examine(self, condition: _Condition) -> None:
+    def _check_condition(self, condition: _Condition) -> None:
         try:
-            answer = condition.wait.condition(self._view())
+            answer = condition.wait.condition(self._plugins.view())
         except Exception as bug:  # noqa: BLE001 - a plugin's question, which ends its own wait alone
             answer = f"asking for {condition.wait.what} raised {type(bug).__name__}: {bug}"
         if answer and not condition.done.done():
             condition.done.set_result("" if answer is True else str(answer))
-
-
-def _timed_out(plugin: str, seconds: float) -> str:
-    waited = format_seconds(seconds)
-    return f"rejected due to timeout after waiting {waited} at plugin {plugin}"

@@ -105,6 +105,7 @@ class ClusterCache:
 
     def assume(self, pod: Pod, node: str) -> Pod:
         """Count *pod* on *node* before the API server knows, and return it as placed."""
+        assert not pod.node_name, f"{pod.key} is bound already"
         placed = pod.on(node)
         self._move(pod.uid, Cause.ASSUME, PodState.ASSUMED, placed)
         return placed
@@ -112,6 +113,7 @@ class ClusterCache:
     def forget(self, uid: str) -> Pod | None:
         """Take an assumption back, and return the pod; None where it is not assumed any more."""
         if uid not in self._assumed:
+            # A fact was quicker: the binding took place although its answer said it failed.
             return None
         return self._move(uid, Cause.FORGET, None)
 
@@ -136,6 +138,7 @@ class ClusterCache:
 
     def assumes(self, placed: Pod) -> bool:
         """Tell whether *placed*, which `assume` returned, still stands."""
+        # By identity: forgotten and assumed again, the pod belongs to another attempt.
         return placed.uid in self._assumed and self._pods[placed.uid] is placed
 
     def assumed(self) -> Iterator[Pod]:
@@ -159,6 +162,7 @@ class ClusterCache:
 
     def put(self, resource: ResourceName, item: KubeObject) -> None:
         """Add or update a small object."""
+        # Views of an earlier generation refuse to answer.
         self._columns.generation += 1
         self._columns.objects.put(resource, item)
 
@@ -230,6 +234,7 @@ class ClusterCache:
             self._assumed.add(uid)
         elif old is PodState.ASSUMED:
             self._assumed.remove(uid)
+        assert len(self._assumed) <= len(self._pods), "more pods are assumed than counted"
         return known
 
     def _put_on(self, pod: Pod) -> None:

@@ -1,8 +1,10 @@
 """The command line: ``py-scheduler``, one module for each command.
 
-Commands turn flags and files into values and hand them to the rooms below. What goes wrong is said
-in one line for each problem, never in a traceback: exit code 2 for what the operator can correct, 1
-for everything else.
+Commands turn flags and files into values and call app, explain or checkup. Each problem is one line
+on standard error, never a traceback: exit code 2 for what the operator can correct, 1 for
+everything else. This room also imports config, errors and version; only ``__main__`` imports it.
+
+This room imports app, checkup, config, errors and explain. It is imported by __main__.
 """
 
 import click

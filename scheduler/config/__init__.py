@@ -1,6 +1,9 @@
 """A KubeSchedulerConfiguration document becomes frozen values.
 
-Text in, values out: nothing here opens a file, and nothing here knows a plugin. Who calls says
-which plugins exist and what they can do. Every problem of a document is reported at once, each with
-the path of its field.
+Text in, values out: nothing here opens a file or imports a plugin. The caller passes the plugins
+that exist and the extension points that they serve. All problems of a document are reported at
+once, each with the path of its field. This room imports errors only.
+
+This room imports errors. It is imported by app, binding, checkup, cli, crds, cycle, explain,
+framework, kube, observe, out_of_tree, plugins, process and reload.
 """

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from scheduler.config import plugin_args as args
 from scheduler.config.document import API_VERSION, PluginConfig
-from scheduler.config.fields import Decoder, encode
+from scheduler.config.fields import StructDecoder, encode
 from scheduler.config.problems import Problems, child
 from scheduler.config.validation import is_label_name
 
@@ -26,7 +26,7 @@ _STRATEGIES: Final = (
 )
 
 
-def decode_args(config: PluginConfig, path: str, decoder: Decoder) -> PluginArgs:
+def decode_args(config: PluginConfig, path: str, decoder: StructDecoder) -> PluginArgs:
     """Return the arguments in *config*, found at *path*, checked where upstream knows them."""
     if config.name not in args.TYPED:
         return MappingProxyType(config.args)
@@ -34,14 +34,14 @@ def decode_args(config: PluginConfig, path: str, decoder: Decoder) -> PluginArgs
     _check_type(config.name, given, path, decoder.problems)
     decoded = _complete(decoder.struct(args.TYPED[config.name], given, path))
     if isinstance(decoded, args.NodeAffinityArgs):
-        decoded = _with_read_affinity(decoded, child(path, "addedAffinity"), decoder)
+        decoded = _with_checked_affinity(decoded, child(path, "addedAffinity"), decoder)
     if type(decoded) in _RULES:
         _RULES[type(decoded)](decoded, path, decoder.problems)
     return decoded
 
 
 def _check_type(name: str, given: dict[str, Any], path: str, problems: Problems) -> None:
-    """Take the type out of *given*; it may be absent, since the plugin's name tells it."""
+    """Remove the type from *given*; it may be absent, since the plugin's name implies it."""
     expected = {"kind": f"{name}Args", "apiVersion": API_VERSION}
     for field, value in expected.items():
         if given.pop(field, value) not in (value, None, ""):
@@ -60,10 +60,10 @@ def _complete(decoded: args.Args) -> args.Args:
     return decoded
 
 
-def _with_read_affinity(
-    given: args.NodeAffinityArgs, path: str, decoder: Decoder
+def _with_checked_affinity(
+    given: args.NodeAffinityArgs, path: str, decoder: StructDecoder
 ) -> args.NodeAffinityArgs:
-    """Hold the affinity to its fields; what its expressions mean is the plugin's to judge."""
+    """Check the fields of the affinity; the plugin checks its expressions."""
     if given.added_affinity is None:
         return given
     read = decoder.struct(args.AddedAffinity, given.added_affinity, path)

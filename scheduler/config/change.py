@@ -1,8 +1,8 @@
-"""What a change of the configuration means while the scheduler runs.
+"""Which changes of the configuration can be applied while the scheduler runs.
 
-Profiles, plugins, backoffs and extenders are exchanged between two pods. How the API server is
-reached and who leads is settled once, at the start: a document that says otherwise is refused as a
-whole, so that nobody has to wonder which half of it counts.
+Profiles, plugins, backoffs and extenders are exchanged between two pods. The connection to the API
+server and the leader election are set once, at the start: a document that changes them is rejected
+as a whole, so that no operator has to find out which half of it is in force.
 """
 
 from collections.abc import Container
@@ -28,7 +28,7 @@ RESTART_ONLY: Final = (
     "clientConnection.burst",
     "delayCacheUntilActive",
 )
-"""Fields that count at the start of the process and never again."""
+"""Fields that are read at the start of the process only."""
 
 LIVE: Final = (
     "percentageOfNodesToScore",
@@ -41,7 +41,7 @@ LIVE: Final = (
 
 
 class Result(StrEnum):
-    """What became of a configuration."""
+    """The result of an attempt to apply a configuration."""
 
     APPLIED = "applied"
     UNCHANGED = "unchanged"
@@ -50,29 +50,29 @@ class Result(StrEnum):
     FORBIDDEN = "forbidden"
     """The scheduler's account lacks a permission that a new plugin needs."""
     UNWATCHED = "unwatched"
-    """What a new plugin reads could not be listed in time."""
+    """A resource that a new plugin reads could not be listed in time."""
     UNANSWERED = "unanswered"
     """The API server did not say whether the permissions are there."""
 
     @property
-    def may_pass(self) -> bool:
-        """Whether the same configuration may be good a little later, though nobody touches it."""
-        return self in _PASSING
+    def is_transient(self) -> bool:
+        """Whether the same configuration may be applied later, without a change to it."""
+        return self in _TRANSIENT
 
 
 _GOOD: Final = frozenset({Result.APPLIED, Result.UNCHANGED})
-_PASSING: Final = frozenset({Result.FORBIDDEN, Result.UNWATCHED, Result.UNANSWERED})
+_TRANSIENT: Final = frozenset({Result.FORBIDDEN, Result.UNWATCHED, Result.UNANSWERED})
 RETRY_SECONDS: Final = 10.0
-"""How long to wait before what may pass is tried again."""
+"""The pause before a configuration with a transient problem is tried again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a configuration, and why.
+    """The result of an attempt to apply a configuration, and why.
 
     Args:
-        problems: One line each; empty where all is well.
-        fingerprint: Of the configuration in force now, short; empty where there is none yet.
+        problems: One line each; empty if it was applied.
+        fingerprint: That of the configuration in force now; empty if there is none yet.
         profiles: The scheduler names served now.
     """
 
@@ -97,12 +97,12 @@ def restart_only_changes(
     wanted: KubeSchedulerConfiguration,
     written: Container[str] | None = None,
 ) -> tuple[str, ...]:
-    """Return a line for each field of *wanted* that would have to be another at the start.
+    """Return a line for each field of *wanted* that differs and is read at the start only.
 
     Args:
-        running: What the process was started with.
-        wanted: What it is to go on with.
-        written: The paths that *wanted* says something about; None for all.
+        running: The document that the process was started with.
+        wanted: The new document.
+        written: The paths that *wanted* contains; None for all.
     """
     problems = []
     for path in RESTART_ONLY:
@@ -118,7 +118,7 @@ def restart_only_changes(
 
 
 def _at(document: KubeSchedulerConfiguration, path: str) -> object:
-    """Return what stands under *path*, as a document would write it."""
+    """Return the value at *path*, as in a document."""
     found = encode(document)
     for name in path.split("."):
         found = found[name]

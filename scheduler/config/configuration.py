@@ -1,7 +1,8 @@
-"""From a document to what the scheduler runs with, in two steps.
+"""From a document to the configuration that the scheduler runs with, in two steps.
 
-``read`` takes text and tells which plugins it names; ``Draft.resolve`` is told which of them exist,
-and returns the result or raises every problem at once.
+``read`` decodes text into a draft, which names plugins; ``Draft.resolve`` receives the plugins that
+exist, and returns the result or raises all problems at once. Two steps, because out-of-tree plugins
+are imported in between.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,12 +27,12 @@ from scheduler.config.document import (
     ClientConnection,
     Extender,
     KubeSchedulerConfiguration,
+    KubeSchedulerProfile,
     LeaderElection,
-    Profile,
 )
 from scheduler.config.expansion import Expansion, Lists
 from scheduler.config.extension_point import Point
-from scheduler.config.fields import Decoder, encode
+from scheduler.config.fields import StructDecoder, encode
 from scheduler.config.plugin_args import TYPED, NodeResourcesFitArgs
 from scheduler.config.problems import Problems
 from scheduler.config.text import plain
@@ -44,12 +45,12 @@ class ProfileSpec:
 
     Args:
         scheduler_name: The ``spec.schedulerName`` that chooses it.
-        plugins: Plugin names and weights by extension point, in the order in which they are asked.
+        plugins: Plugin names and weights by extension point, in the order of their calls.
         args: Arguments by plugin name: a struct of scheduler.config.plugin_args for each plugin
             that has one, and the plain mapping for any other that was configured.
         percentage_of_nodes_to_score: 0 means every node.
         schedulers: The scheduler names of all profiles.
-        paths: Where the document holds the arguments, by plugin name; for messages only.
+        paths: The path of the arguments in the document, by plugin name; for messages only.
     """
 
     scheduler_name: str
@@ -74,9 +75,9 @@ class SchedulerConfiguration:
         profiles: In the order of the document.
         backoff_seconds_initial: How long a pod waits after its first failed attempt.
         backoff_seconds_maximum: The longest a pod waits.
-        ignored_fields: What was written and changes nothing; worth one warning.
+        ignored_fields: Fields that were written and have no effect; logged as one warning.
         missing_defaults: Default plugins of kube-scheduler that this build does not have.
-        document: The completed document, for those who want to see it.
+        document: The document with all defaults filled in.
     """
 
     profiles: tuple[ProfileSpec, ...]
@@ -92,12 +93,12 @@ class SchedulerConfiguration:
 
     @property
     def fingerprint(self) -> str:
-        """Tells this configuration from any other; short enough for a label."""
+        """A hash of this configuration, short enough for a label."""
         return sha256(msgspec.json.encode(self.document)).hexdigest()[:12]
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The scheduler names that it serves."""
+        """The scheduler names of its profiles."""
         return tuple(spec.scheduler_name for spec in self.profiles)
 
     def written(self) -> dict[str, Any]:
@@ -109,10 +110,10 @@ class SchedulerConfiguration:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A document that was read, mistakes included; nobody knows yet which plugins exist."""
+    """A document that was read, with its problems; its plugins are not yet known to exist."""
 
     document: KubeSchedulerConfiguration
-    decoder: Decoder
+    decoder: StructDecoder
     ignored: tuple[str, ...] = ()
 
     @property
@@ -128,7 +129,7 @@ class Draft:
     def resolve(
         self, available: Available, *, replace_default_scheduler: bool = False
     ) -> SchedulerConfiguration:
-        """Judge the document against the plugins that are *available* and complete it.
+        """Check the document against the plugins that are *available*, and fill in defaults.
 
         Args:
             available: The extension points that each plugin of this build serves.
@@ -149,7 +150,7 @@ class Draft:
 
 def read(text: str | None = None) -> Draft:
     """Read the document *text*; without one, everything is default."""
-    decoder = Decoder(Problems())
+    decoder = StructDecoder(Problems())
     if text is None:
         return Draft(_complete(KubeSchedulerConfiguration()), decoder)
     given = plain(text, decoder.problems)
@@ -191,7 +192,7 @@ def _complete(document: KubeSchedulerConfiguration) -> KubeSchedulerConfiguratio
             resource_lock=election.resource_lock or "leases",
             resource_name=election.resource_name or OWN_NAME,
         ),
-        profiles=_named(document.profiles or (Profile(),)),
+        profiles=_with_name(document.profiles or (KubeSchedulerProfile(),)),
         extenders=tuple(
             replace(
                 each, http_timeout_seconds=each.http_timeout_seconds or DEFAULT_EXTENDER_SECONDS
@@ -201,7 +202,7 @@ def _complete(document: KubeSchedulerConfiguration) -> KubeSchedulerConfiguratio
     )
 
 
-def _named(profiles: tuple[Profile, ...]) -> tuple[Profile, ...]:
+def _with_name(profiles: tuple[KubeSchedulerProfile, ...]) -> tuple[KubeSchedulerProfile, ...]:
     if len(profiles) == 1 and not profiles[0].scheduler_name:
         return (replace(profiles[0], scheduler_name=OWN_NAME),)
     return profiles
@@ -222,7 +223,9 @@ def _resolve(draft: Draft, available: Available) -> SchedulerConfiguration:
             ProfileSpec(
                 profile.scheduler_name,
                 lists,
-                _spared(_args(profile, lists, path, draft.decoder), document.extenders),
+                _with_ignored_resources(
+                    _args(profile, lists, path, draft.decoder), document.extenders
+                ),
                 _percentage(document, profile),
                 schedulers,
                 _paths(profile, path),
@@ -242,13 +245,15 @@ def _resolve(draft: Draft, available: Available) -> SchedulerConfiguration:
     )
 
 
-def _percentage(document: KubeSchedulerConfiguration, profile: Profile) -> int:
+def _percentage(document: KubeSchedulerConfiguration, profile: KubeSchedulerProfile) -> int:
     own = profile.percentage_of_nodes_to_score
     return (document.percentage_of_nodes_to_score if own is None else own) or 0
 
 
-def _args(profile: Profile, lists: Lists, path: str, decoder: Decoder) -> Mapping[str, PluginArgs]:
-    """Return the configured arguments, and the default ones of every other plugin in *lists*."""
+def _args(
+    profile: KubeSchedulerProfile, lists: Lists, path: str, decoder: StructDecoder
+) -> Mapping[str, PluginArgs]:
+    """Return the configured arguments, and defaults for every other plugin in *lists*."""
     enabled = {ref.name for refs in lists.values() for ref in refs}
     given: dict[str, PluginArgs] = {
         config.name: decode_args(config, _args_path(path, index), decoder)
@@ -257,7 +262,7 @@ def _args(profile: Profile, lists: Lists, path: str, decoder: Decoder) -> Mappin
     return {name: TYPED[name]() for name in sorted(enabled & TYPED.keys())} | given
 
 
-def _paths(profile: Profile, path: str) -> Mapping[str, str]:
+def _paths(profile: KubeSchedulerProfile, path: str) -> Mapping[str, str]:
     return {
         config.name: _args_path(path, index) for index, config in enumerate(profile.plugin_config)
     }
@@ -267,12 +272,12 @@ def _args_path(path: str, index: int) -> str:
     return f"{path}.pluginConfig[{index}].args"
 
 
-def _spared(
+def _with_ignored_resources(
     args: Mapping[str, PluginArgs], extenders: Sequence[Extender]
 ) -> Mapping[str, PluginArgs]:
-    """Let NodeResourcesFit pass over what an extender manages and wants ignored.
+    """Let NodeResourcesFit ignore the resources that an extender manages and wants ignored.
 
-    That replaces the resources which the document itself names, as upstream's does.
+    They replace the ``ignoredResources`` of the document, as upstream.
     """
     ignored = tuple(
         resource.name
@@ -287,7 +292,7 @@ def _spared(
 
 
 def _missing(document: KubeSchedulerConfiguration, available: Available) -> tuple[str, ...]:
-    """Return the default plugins that some profile would have had."""
+    """Return the default plugins that this build lacks and some profile did not disable."""
     disabled = [
         {entry.name for entry in profile.plugins.multi_point.disabled}
         for profile in document.profiles
@@ -312,7 +317,7 @@ def _check_counts(name: str, lists: Lists, path: str, problems: Problems) -> Non
 
 
 def _check_queue_sort(profiles: tuple[ProfileSpec, ...], problems: Problems) -> None:
-    """All profiles share one queue, so they must agree about its order."""
+    """All profiles share one queue, so they must have the same order."""
     first = profiles[0]
     for index, profile in enumerate(profiles[1:], 1):
         name = profile.scheduler_name

@@ -1,4 +1,4 @@
-"""The plugins that are on unless a document says otherwise: kube-scheduler 1.36's, and two of ours.
+"""The plugins that are enabled by default: those of kube-scheduler 1.36, and two of ours.
 
 Source: ``pkg/scheduler/apis/config/v1/default_plugins.go``.
 """
@@ -19,7 +19,7 @@ Available = Mapping[str, frozenset[Point]]
 
 @dataclass(frozen=True, slots=True)
 class DefaultPlugin:
-    """A plugin that is on by default, and the points it serves upstream."""
+    """A plugin that is enabled by default, and the extension points that it serves upstream."""
 
     name: str
     weight: int
@@ -61,33 +61,33 @@ OWN_PLUGINS: Final = (
     _default("UnsupportedFeatures", "pre_filter"),
     _default("NodeTrust", "pre_filter filter"),
 )
-"""Plugins that kube-scheduler does not have. They go first: what one of them refuses, nobody else
-need judge, and no eviction can help."""
+"""Plugins that kube-scheduler does not have. They run first: what one of them refuses, no other
+plugin need judge, and no eviction can help."""
 
 UPSTREAM_POINTS: Final[Available] = MappingProxyType(
     {plugin.name: plugin.points for plugin in DEFAULT_PLUGINS}
 )
-"""The points that kube-scheduler's own plugins serve there; here some need fewer."""
+"""The extension points that the plugins serve in kube-scheduler; here some need fewer."""
 
 BUILT_IN: Final[Available] = MappingProxyType({"DefaultBinder": frozenset({Point.BIND})})
-"""What the scheduler does without a plugin: it binds. Documents may still name it."""
+"""The scheduler binds without a plugin, but documents may still name DefaultBinder."""
 
 REMOVED: Final = frozenset({"AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits"})
-"""Plugins of older versions; NodeVolumeLimits does their work."""
+"""Plugins of older versions that NodeVolumeLimits replaces."""
 
 
 def removed(name: str) -> str:
-    """Say what became of the plugin *name* of older versions."""
+    """Return the message about the plugin *name* of older versions."""
     said = f'was invalid in version "{API_VERSION}" (KubeSchedulerConfiguration is version'
     return f'{name} {said} "{API_VERSION}"); remove it, NodeVolumeLimits does its work'
 
 
 def merge(defaults: tuple[PluginEntry, ...], custom: PluginSet) -> tuple[PluginEntry, ...]:
-    """Lay what a profile says over the *defaults*.
+    """Merge the multiPoint plugins of a profile into the *defaults*, as upstream.
 
-    A default that is enabled again keeps its place and takes the new weight, even an absent one;
-    other entries follow in order. One that is disabled and enabled ends at the end. Duplicates
-    survive, and are refused by the expansion.
+    A default that is enabled again keeps its position and takes the new weight, even 0; other
+    entries follow in order. One that is both disabled and enabled goes to the end. Duplicates
+    remain, and the expansion rejects them.
     """
     disabled = {entry.name for entry in custom.disabled}
     again = {entry.name: index for index, entry in enumerate(custom.enabled)}

@@ -170,7 +170,7 @@ class PluginConfig(Part, frozen=True):
     they are."""
 
 
-class Profile(Part, frozen=True):
+class KubeSchedulerProfile(Part, frozen=True):
     """One way to schedule; pods choose it by ``spec.schedulerName``."""
 
     scheduler_name: str = ""
@@ -308,7 +308,7 @@ class KubeSchedulerConfiguration(Part, frozen=True):
     pod_max_backoff_seconds: int = 10
     """The longest a pod waits. Default: 10, as upstream."""
 
-    profiles: tuple[Profile, ...] = (Profile(),)
+    profiles: tuple[KubeSchedulerProfile, ...] = (KubeSchedulerProfile(),)
     """The ways to schedule. Default: one, with the default plugins."""
 
     extenders: tuple[Extender, ...] = ()

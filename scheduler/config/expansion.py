@@ -1,4 +1,4 @@
-"""What a profile says about plugins becomes one ordered list for each extension point.
+"""Expands the plugins of a profile into one ordered list for each extension point.
 
 Source: ``pkg/scheduler/framework/runtime/framework.go``, expandMultiPointPlugins and
 getScoreWeights.
@@ -23,14 +23,14 @@ from scheduler.config.problems import Problems, child
 
 @dataclass(frozen=True, slots=True)
 class PluginRef:
-    """A plugin at an extension point; the weight is 0 where it means nothing."""
+    """A plugin at an extension point; the weight is 0 at points without scores."""
 
     name: str
     weight: int = 0
 
 
 Lists = Mapping[Point, tuple[PluginRef, ...]]
-"""The plugins of a profile by extension point, in the order in which they are asked."""
+"""The plugins of a profile by extension point, in the order of their calls."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +38,10 @@ class Expansion:
     """Expands the plugins of one profile.
 
     Args:
-        plugins: What the profile says.
-        available: What each plugin of this build can do.
+        plugins: The ``plugins`` field of the profile.
+        available: The extension points that each plugin of this build serves.
         path: The path of *plugins* in the document.
-        problems: Where mistakes are noted.
+        problems: Receives what is wrong.
     """
 
     plugins: Plugins
@@ -61,7 +61,7 @@ class Expansion:
         }
 
     def unserved(self) -> list[str]:
-        """Return the paths of entries whose plugin does that point's work at another point here."""
+        """Return the paths of entries at a point that the plugin serves upstream and not here."""
         return [
             f"{self._entry(point.field, index)} ({entry.name})"
             for point in Point
@@ -102,7 +102,7 @@ class Expansion:
         return names
 
     def _weigh(self, name: str, everywhere: tuple[PluginEntry, ...]) -> PluginRef:
-        """Give *name* its weight: the one under score goes before the one under multiPoint."""
+        """Return *name* with its weight; the one under score has precedence over multiPoint's."""
         entries = (*self.plugins.score.enabled, *everywhere)
         return PluginRef(name, next(e.weight for e in entries if e.name == name) or 1)
 
@@ -135,7 +135,7 @@ class Expansion:
         return self.available.get(name, frozenset())
 
     def _folded(self, name: str, point: Point) -> bool:
-        """Tell whether upstream's plugin serves *point* while ours needs no turn there."""
+        """Tell whether upstream's plugin serves *point* while ours does that work elsewhere."""
         return (
             self._known(name)
             and point not in self._points(name)

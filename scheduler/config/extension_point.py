@@ -33,5 +33,5 @@ class Point(StrEnum):
 
     @property
     def plugin_type(self) -> str:
-        """The name of what serves it, as in ``PreFilterPlugin``."""
+        """The name of its interface upstream, as in ``PreFilterPlugin``."""
         return f"{self.label}Plugin"

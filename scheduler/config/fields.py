@@ -1,7 +1,8 @@
-"""Plain values become structs and back, field by field.
+"""Decodes plain values into structs, and encodes them, field by field.
 
-Decoding is strict: an unknown field or a value of the wrong kind is a problem of its own, and the
-struct carries the default there, so that everything else can still be judged.
+Decoding is strict: an unknown field or a value of the wrong type is a problem, and the struct has
+the default there, so that everything else can still be checked. (msgspec's own decoder stops at the
+first problem.)
 """
 
 import base64
@@ -24,18 +25,18 @@ Seconds = Annotated[float, "duration"]
 Int32 = Annotated[int, "int32"]
 """A whole number that Go keeps in 32 bits."""
 
-_LARGEST = 3.5e38  # Go keeps these in 32 bits
+_LARGEST = 3.5e38  # a little more than the largest float32, which upstream decodes into
 
 
 class _Unreadable(Exception):  # noqa: N818 - never leaves this module
-    """A value is not of the kind its field asks for."""
+    """A value does not have the type of its field."""
 
 
-class Decoder:
+class StructDecoder:
     """Decodes plain values into structs.
 
     Args:
-        problems: Where mistakes are noted.
+        problems: Receives what is wrong.
     """
 
     def __init__(self, problems: Problems) -> None:
@@ -44,7 +45,7 @@ class Decoder:
         """The paths of all fields that were given a value, in order."""
 
     def struct(self, kind: type[S], given: object, path: str) -> S:
-        """Decode *given*, found at *path*, into *kind*; null stands for nothing said."""
+        """Decode *given*, found at *path*, into *kind*; null means all defaults."""
         if given is None:
             return kind()
         if not isinstance(given, Mapping):
@@ -96,7 +97,7 @@ class Decoder:
 
 
 def encode(value: object, kind: Any = None) -> Any:
-    """Return *value* as a document would write it; secrets are withheld, defaults are not."""
+    """Return *value* as in a document, with defaults; secrets are withheld."""
     kind = _without_none(kind)
     if isinstance(value, msgspec.Struct):
         return {
@@ -116,7 +117,7 @@ def encode(value: object, kind: Any = None) -> Any:
 
 
 def shown(value: object) -> str:
-    """Show *value* within an error: short and on one line."""
+    """Return *value* as text for an error message: short and on one line."""
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
 

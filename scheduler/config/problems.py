@@ -1,4 +1,4 @@
-"""Collecting everything that is wrong, so that one run shows it all."""
+"""Collects all problems of a document, so that one run reports them together."""
 
 from scheduler.errors import ConfigurationError
 
@@ -9,31 +9,31 @@ def child(path: str, name: str) -> str:
 
 
 class Problems:
-    """One line for each field that cannot be used, in the order found."""
+    """One line for each field that cannot be used, in the order of discovery."""
 
     def __init__(self) -> None:
         self._lines: dict[str, str] = {}
 
     def add(self, path: str, text: str) -> None:
-        """Note that the field at *path* cannot be used.
+        """Add that the field at *path* cannot be used.
 
-        A field that is wrong already is not blamed twice, nor is anything inside it: what follows
-        from the first mistake would only hide it.
+        Only the first problem of a field is kept, and none of the fields inside it: they follow
+        from that problem, and would only hide it.
         """
         if not self.blames(path):
             self._lines[path] = f"{path or 'document'}: {text}"
 
     def blames(self, path: str) -> bool:
-        """Tell whether *path* or a field around it is known to be wrong."""
+        """Tell whether *path* or a field around it has a problem."""
         return any(
             path == known or path.startswith((f"{known}.", f"{known}[")) for known in self._lines
         )
 
     def raise_if_any(self) -> None:
-        """Raise all that was found.
+        """Raise all problems as one exception.
 
         Raises:
-            ConfigurationError: If anything was.
+            ConfigurationError: If there is any.
         """
         if self._lines:
             raise ConfigurationError(*self._lines.values())

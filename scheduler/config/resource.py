@@ -1,4 +1,4 @@
-"""The custom resource that can tell the configuration: its names, as the chart installs them."""
+"""The custom resource that can hold the configuration: its names, as the chart installs them."""
 
 from typing import Final
 
@@ -7,4 +7,4 @@ VERSION: Final = "v1alpha1"
 KIND: Final = "SchedulerConfiguration"
 PLURAL: Final = "schedulerconfigurations"
 PATH: Final = f"/apis/{GROUP}/{VERSION}/{PLURAL}"
-"""Where the API server lists the objects; they live in no namespace."""
+"""Where the API server lists the objects; they are cluster-scoped."""

@@ -1,4 +1,4 @@
-"""What the command line asks for: the document's text and what flags lay over it."""
+"""The settings of the command line: the document's text, and flags that override it."""
 
 import dataclasses
 import re
@@ -14,7 +14,7 @@ from scheduler.errors import ConfigurationError
 
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 STANDARD_INPUT: Final = "-"
-"""Stands for a path."""
+"""The path that means standard input."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +92,7 @@ class RunSettings:
     """How long a plugin by a user may take over one answer; 0 for ever. Default: a second."""
 
     def __post_init__(self) -> None:
-        """Refuse what contradicts itself."""
+        """Reject flags that contradict each other."""
         if bool(self.tls_cert_file) != bool(self.tls_private_key_file):
             raise ConfigurationError("--tls-cert-file and --tls-private-key-file go together")
         if self.config_resource and not _NAME.fullmatch(self.config_resource):
@@ -104,9 +104,9 @@ class RunSettings:
             raise ConfigurationError("--insecure-metrics serves no certificate: drop one of them")
 
     def draft(self) -> Draft:
-        """Read the document and lay the flags over it.
+        """Read the document and apply the flags to it.
 
-        To be resolved with the plugins there are; problems are raised there, all at once.
+        ``Draft.resolve`` raises the problems, all at once.
         """
         draft = read(self.config_text)
         document = draft.document
@@ -119,7 +119,7 @@ class RunSettings:
         )
 
     def _connection(self, connection: ClientConnection) -> tuple[ClientConnection, tuple[str, ...]]:
-        """Return *connection* with the flags that count, and those that do not."""
+        """Return *connection* with the flags applied, and the flags that the document overrides."""
         alone = self.config_text is None
         flags = (
             ("--kubeconfig", "kubeconfig", self.kubeconfig, alone or not connection.kubeconfig),

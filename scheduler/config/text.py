@@ -1,4 +1,4 @@
-"""YAML or JSON text becomes plain values, and every duplicate key is named.
+"""Reads YAML or JSON text into plain values, and reports every duplicate key.
 
 Scalars mean what they mean to kube-scheduler: ``y`` and ``off`` are truth values, ``1e3`` is a
 number, ``1:30`` and ``2026-01-01`` are text.
@@ -37,7 +37,7 @@ _MOST_VALUES: Final = 1_000_000
 def plain(text: str, problems: Problems) -> object:
     """Return what *text* says, in dictionaries, lists and scalars."""
     if text.lstrip().startswith("{"):
-        # JSON may be indented by tabs, which YAML may not; within JSON's strings none stand.
+        # JSON may be indented by tabs, YAML may not; JSON strings cannot contain a tab.
         text = text.replace("\t", " ")
     loader = _Loader(text)
     try:
@@ -56,14 +56,17 @@ def plain(text: str, problems: Problems) -> object:
 
 
 class _Loader(yaml.SafeLoader):
-    """Reads structure alone: a scalar without a tag of its own stays text until it is asked for."""
+    """Reads the structure only: a scalar without a tag stays text until `_scalar` reads it.
 
-    DEFAULT_SCALAR_TAG = _UNTAGGED  # type: ignore[misc]  # it has no other way
+    PyYAML's rules for scalars are YAML 1.1 in another reading than Go's: ``1e3`` would be text.
+    """
+
+    DEFAULT_SCALAR_TAG = _UNTAGGED  # type: ignore[misc]  # the way of PyYAML
     yaml_implicit_resolvers = {"<": [("tag:yaml.org,2002:merge", re.compile("<<"))]}
 
 
 def _refuse_more(loader: _Loader, problems: Problems) -> None:
-    """A second document would be passed over; an empty one, as templates leave it, may be."""
+    """Report a second document, unless it is empty, as templates may leave it."""
     while loader.check_node() and (node := loader.get_node()) is not None:
         if not (isinstance(node, yaml.ScalarNode) and node.value in _NULL):
             line = node.start_mark.line + 1
@@ -78,7 +81,7 @@ def _one_line(mistake: yaml.MarkedYAMLError) -> str:
 
 
 def _scalar(text: str) -> object:
-    """Return what a scalar without quotes means."""
+    """Return the value of a scalar without quotes."""
     if text in _NULL:
         return None
     if text in _TRUE or text in _FALSE:
@@ -93,7 +96,7 @@ def _scalar(text: str) -> object:
 
 
 class _Reading:
-    """One pass over the tree of YAML nodes, which still knows what a dictionary would forget."""
+    """One pass over the tree of YAML nodes; a dictionary would have dropped duplicate keys."""
 
     def __init__(self, loader: _Loader, problems: Problems) -> None:
         self._loader = loader
@@ -114,8 +117,8 @@ class _Reading:
             inside = (*above, node)
             return [self.read(n, f"{path}[{i}]", inside) for i, n in enumerate(node.value)]
         assert isinstance(node, yaml.ScalarNode)
-        spoken = node.tag in _FORCED or (node.tag == _UNTAGGED and node.style is None)
-        return _scalar(node.value) if spoken else node.value
+        plain_scalar = node.tag in _FORCED or (node.tag == _UNTAGGED and node.style is None)
+        return _scalar(node.value) if plain_scalar else node.value
 
     def _mapping(
         self, node: yaml.MappingNode, path: str, above: tuple[yaml.Node, ...]

@@ -1,4 +1,4 @@
-"""The rules that a document must keep, beyond the kind of each value.
+"""The rules of a document beyond the type of each value.
 
 The first words of each message are upstream's, so that they can be searched for.
 
@@ -15,8 +15,8 @@ from scheduler.config.document import (
     ClientConnection,
     Extender,
     KubeSchedulerConfiguration,
+    KubeSchedulerProfile,
     LeaderElection,
-    Profile,
 )
 from scheduler.config.problems import Problems, child
 
@@ -35,7 +35,7 @@ def is_label_name(name: str) -> bool:
 
 
 def check(document: KubeSchedulerConfiguration, problems: Problems) -> None:
-    """Note everything in *document* that breaks a rule."""
+    """Add every broken rule of *document* to *problems*."""
     _check_type(document, problems)
     _check_connection(document.client_connection, problems)
     if document.leader_election.leader_elect:
@@ -43,12 +43,12 @@ def check(document: KubeSchedulerConfiguration, problems: Problems) -> None:
     _check_numbers(document, problems)
     for index, profile in enumerate(document.profiles):
         _check_profile(profile, f"profiles[{index}]", problems)
-    _check_together(document.profiles, problems)
+    _check_across_profiles(document.profiles, problems)
     _check_extenders(document.extenders, problems)
 
 
 def check_reserved(document: KubeSchedulerConfiguration, problems: Problems) -> None:
-    """Note every name that belongs to the cluster's own scheduler."""
+    """Add every name that belongs to the cluster's own scheduler to *problems*."""
     for index, profile in enumerate(document.profiles):
         if profile.scheduler_name == RESERVED_PROFILE:
             text = f"{RESERVED_PROFILE} belongs to the cluster's own scheduler; choose another"
@@ -94,7 +94,7 @@ def _check_order(election: LeaderElection, problems: Problems) -> None:
     if lease <= renew:
         text = f"must be greater than `RenewDeadline` ({renew:g}s), got {lease:g}s"
         problems.add("leaderElection.leaseDuration", text)
-    # Upstream checks this one only when the election starts; here as well it would be fatal then.
+    # Upstream checks this one only when the election starts, and exits then.
     jittered = election.retry_period_seconds * 1.2
     if renew <= jittered:
         text = f"must be greater than retryPeriod * 1.2 ({jittered:g}s), got {renew:g}s"
@@ -120,7 +120,7 @@ def _check_percentage(percentage: int | None, path: str, problems: Problems) -> 
         problems.add(child(path, "percentageOfNodesToScore"), text)
 
 
-def _check_profile(profile: Profile, path: str, problems: Problems) -> None:
+def _check_profile(profile: KubeSchedulerProfile, path: str, problems: Problems) -> None:
     if not profile.scheduler_name:
         text = "must be given: pods choose a profile by it"
         problems.add(child(path, "schedulerName"), text)
@@ -137,7 +137,7 @@ def _check_profile(profile: Profile, path: str, problems: Problems) -> None:
         seen.add(config.name)
 
 
-def _check_together(profiles: tuple[Profile, ...], problems: Problems) -> None:
+def _check_across_profiles(profiles: tuple[KubeSchedulerProfile, ...], problems: Problems) -> None:
     names: set[str] = set()
     for index, profile in enumerate(profiles):
         name = profile.scheduler_name

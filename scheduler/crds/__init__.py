@@ -5,4 +5,6 @@ tells what happens to that one object; it is given event handlers alone, so that
 finalizers nor annotations, and it never sees pods or nodes. What an object means is decided in
 reload, which offers it to the loop; here the outcome is written into the object's status, by the
 replica that leads.
+
+This room imports config, errors, kube and observe. It is imported by reload.
 """

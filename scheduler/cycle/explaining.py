@@ -1,4 +1,4 @@
-"""Why a pod goes where it goes: the decision, and what every plugin said about every node."""
+"""Explains an attempt: the decision, and what every plugin answered about every node."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -6,18 +6,18 @@ from dataclasses import dataclass, field
 from scheduler.cycle.scheduling import Attempt, decide, nominated_rows, rows_to_score
 from scheduler.errors import PluginError
 from scheduler.framework import checked_calls
-from scheduler.framework.all_rejections import Objections, ask_everyone
+from scheduler.framework.all_rejections import AllRejections, find_all_rejections
 from scheduler.framework.decision import Decision
 from scheduler.framework.invoke import call_plugin
 from scheduler.framework.scoring import Scored, score_nodes
 
 
 @dataclass(frozen=True, slots=True)
-class Objection:
+class NodeRejection:
     """One plugin's reason against one node.
 
     Args:
-        plugin: Who says so; empty for a node that cannot be read and is closed to all pods.
+        plugin: Its name; empty for a node that cannot be read and is closed to all pods.
         reason: In the plugin's words.
         resolvable: Whether evicting pods could help.
     """
@@ -29,21 +29,21 @@ class Objection:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Explanation:
-    """Everything that was said about one pod.
+    """The decision about one pod, and everything that plugins answered.
 
     Args:
         decision: What the scheduler would do.
-        feasible: The nodes that nobody objects to.
+        feasible: The nodes that no plugin rejects.
         rejected: All reasons against each of the others, by its name.
         scored: The nodes whose scores follow, in the order of the scores' rows.
-        scores: What every score plugin said; None where no node was scored.
-        failed: What went wrong with plugins that could not be heard, by their names.
-        gates: Why the pod would not be let into the queue, by the plugin that says so.
+        scores: Every plugin's scores; None where no node was scored.
+        failed: The errors of plugins that failed, by plugin name.
+        gates: Why the pod would not enter the queue, by plugin name.
     """
 
     decision: Decision
     feasible: tuple[str, ...] = ()
-    rejected: Mapping[str, tuple[Objection, ...]] = field(default_factory=dict)
+    rejected: Mapping[str, tuple[NodeRejection, ...]] = field(default_factory=dict)
     scored: tuple[str, ...] = ()
     scores: Scored | None = None
     failed: Mapping[str, str] = field(default_factory=dict)
@@ -51,10 +51,10 @@ class Explanation:
 
 
 def explain(attempt: Attempt, decide: Callable[[Attempt], Decision] = decide) -> Explanation:
-    """Decide about the attempt's pod, and hear everyone out.
+    """Decide about the attempt's pod, and run every plugin besides.
 
-    Scores are told even where the decision did not need any: with a single feasible node, or when
-    the pod goes to the node that it was nominated to.
+    Nodes are scored even where the decision needs no scores: with a single feasible node, or when
+    the pod is bound to its nominated node.
     """
     decision = decide(attempt)
     nodes = attempt.nodes
@@ -62,11 +62,11 @@ def explain(attempt: Attempt, decide: Callable[[Attempt], Decision] = decide) ->
     gates = dict(_gates(attempt, failed))
     if not len(nodes):
         return Explanation(decision, failed=failed, gates=gates)
-    objections = ask_everyone(
+    rejections = find_all_rejections(
         attempt.profile, attempt.pod, nodes, nominated_rows(attempt, nodes), attempt.observer
     )
-    feasible = objections.feasible.nonzero()[0]
-    failed |= objections.failed
+    feasible = rejections.feasible.nonzero()[0]
+    failed |= rejections.failed
     scored: tuple[str, ...] = ()
     scores: Scored | None = None
     if len(feasible):
@@ -80,7 +80,7 @@ def explain(attempt: Attempt, decide: Callable[[Attempt], Decision] = decide) ->
     return Explanation(
         decision,
         tuple(names[row] for row in feasible.tolist()),
-        _by_node(names, objections),
+        _by_node(names, rejections),
         scored,
         scores,
         failed,
@@ -89,7 +89,10 @@ def explain(attempt: Attempt, decide: Callable[[Attempt], Decision] = decide) ->
 
 
 def _gates(attempt: Attempt, failed: dict[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield who keeps the pod out of the queue: it would not be looked at before that ends."""
+    """Yield the pre-enqueue plugins that keep the pod out of the queue, and why.
+
+    The running scheduler would decide nothing before they let it in.
+    """
     for plugin in attempt.profile.pre_enqueue:
         try:
             gate = call_plugin(
@@ -107,13 +110,13 @@ def _gates(attempt: Attempt, failed: dict[str, str]) -> Iterator[tuple[str, str]
                 yield plugin.name, gate.reason
 
 
-def _by_node(names: Sequence[str], found: Objections) -> dict[str, tuple[Objection, ...]]:
-    """Turn what was said by plugin into what was said by node."""
-    reasons: dict[str, list[Objection]] = {
+def _by_node(names: Sequence[str], found: AllRejections) -> dict[str, tuple[NodeRejection, ...]]:
+    """Return the rejections, which are sorted by plugin, by node."""
+    reasons: dict[str, list[NodeRejection]] = {
         names[row]: [] for row in (~found.feasible).nonzero()[0].tolist()
     }
     for verdict in found.verdicts:
         for row in verdict.nodes.nonzero()[0].tolist():
             resolvable = bool(verdict.resolvable[row])
-            reasons[names[row]].append(Objection(verdict.plugin, verdict.reason, resolvable))
+            reasons[names[row]].append(NodeRejection(verdict.plugin, verdict.reason, resolvable))
     return {name: tuple(dict.fromkeys(said)) for name, said in reasons.items()}

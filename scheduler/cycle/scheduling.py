@@ -93,7 +93,11 @@ class Attempt:
 
 
 def schedule(attempt: Attempt) -> Cycle:
-    """Decide what to do with the attempt's pod."""
+    """Decide what to do with the attempt's pod.
+
+    In upstream's order: pre-filter, the pod's own nominated node, filter, extenders; then score and
+    choose, or post-filter if no node passed.
+    """
     profile, pod, nodes, observer = attempt.profile, attempt.pod, attempt.nodes, attempt.observer
     if not len(nodes):
         return Retry(pod, NO_NODES, unschedulable=True)
@@ -117,7 +121,21 @@ def schedule(attempt: Attempt) -> Cycle:
             filtered = yield from _filter_by_extenders(attempt, filtered, nodes)
         if not filtered.feasible.any():
             return (yield from _post_filter(attempt, pre_filtered, filtered))
-        return (yield from _choose(attempt, filtered.feasible.nonzero()[0]))
+        rows = filtered.feasible.nonzero()[0]
+        if profile.percentage_of_nodes_to_score:
+            rows = rows_to_score(attempt, rows)
+        tied = rows
+        if len(rows) > 1:  # upstream does not score a single node, either
+            table = nodes.select(rows) if len(rows) < len(nodes) else nodes
+            totals = score_nodes(profile, pod, table, observer).totals
+            yield PAUSE
+            if attempt.extenders:
+                totals = yield from _add_extender_scores(attempt, totals, table)
+            tied = rows[best(totals, attempt.seed, pod.uid, table.name_hashes, _TIES_SHOWN)]
+        names = nodes.names
+        ties = tuple([names[row] for row in tied.tolist()])
+        assert ties
+        return Bind(pod, ties[0], evaluated=len(nodes), feasible=len(rows), ties=ties)
     except PluginError as error:
         return Retry(pod, str(error), plugin=error.plugin)
     except ExtenderError as error:
@@ -211,25 +229,6 @@ def _add_extender_scores(
     for request, response in zip(requests, responses, strict=True):
         totals = totals + read_scores(request, response, nodes)
     return totals
-
-
-def _choose(attempt: Attempt, rows: "np.typing.NDArray[np.intp]") -> Cycle:
-    """Score the feasible *rows* and bind to the best."""
-    pod, nodes, profile = attempt.pod, attempt.nodes, attempt.profile
-    if profile.percentage_of_nodes_to_score:
-        rows = rows_to_score(attempt, rows)
-    feasible = len(rows)
-    tied = rows
-    if feasible > 1:
-        table = nodes.select(rows) if feasible < len(nodes) else nodes
-        totals = score_nodes(profile, pod, table, attempt.observer).totals
-        yield PAUSE
-        if attempt.extenders:
-            totals = yield from _add_extender_scores(attempt, totals, table)
-        tied = rows[best(totals, attempt.seed, pod.uid, table.name_hashes, _TIES_SHOWN)]
-    names = nodes.names
-    ties = tuple([names[row] for row in tied.tolist()])
-    return Bind(pod, ties[0], len(nodes), feasible, ties)
 
 
 def rows_to_score(

@@ -1,4 +1,4 @@
-"""Whether others undid a preemption."""
+"""Tells whether pods of other schedulers took the capacity that a preemption freed."""
 
 from collections.abc import Sequence
 
@@ -9,10 +9,10 @@ from scheduler.model.pod import Pod
 
 
 def capacity_was_taken(attempt: Attempt, node: str, taken_by: Sequence[Pod]) -> bool:
-    """Tell whether the attempt's pod would fit on *node*, were it not for the pods *taken_by*.
+    """Tell whether the attempt's pod would fit on *node* without the pods *taken_by*, and only so.
 
-    That it does not fit proves nothing: pods of ours may have come, or the node been cordoned. And
-    who came is not to blame as long as there is room for all.
+    That it does not fit proves nothing by itself: pods of ours may be there now, or the node may be
+    cordoned. And as long as it fits beside *taken_by*, they took nothing from it.
     """
     row = attempt.nodes.row_of(node)
     if row is None:
@@ -31,5 +31,5 @@ def capacity_was_taken(attempt: Attempt, node: str, taken_by: Sequence[Pod]) -> 
         )
         now, without_them = (bool(each.feasible[0]) for each in fits)
     except PluginError:
-        return False  # the attempt itself will meet it, and tell
+        return False  # the attempt that follows fails in the same way, and reports it
     return without_them and not now

@@ -1,8 +1,11 @@
 """The plugin contract and its runner.
 
-A plugin answers for all nodes at once: rows in, one value a row out. What it can be asked, what it
-may answer and what happens with each answer stands here, as protocols and frozen values; the runner
-asks plugins in the profile's order and adds up what they say into a diagnosis and scores. Decisions
-and effects are values too: this room decides what should be done and never does it. It knows
-snapshot, model and errors.
+A plugin judges all nodes at once: rows in, one value a row out. This room has the methods that a
+plugin may have and the answers that it may give, as protocols and frozen values; the runner calls
+plugins in the profile's order and adds up their answers into a diagnosis and scores. Decisions and
+effects are values too: this room says what to do and never does it. It imports config (for profiles
+and extenders), errors, model and snapshot.
+
+This room imports config, errors, model and snapshot. It is imported by binding, checkup, cycle,
+explain, kube, loop, observe, out_of_tree, plugins, preemption, queue, reload and reporting.
 """

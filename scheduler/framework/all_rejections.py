@@ -1,7 +1,7 @@
-"""Asks every filter about every node, whatever the others said: for explanations, not for speed.
+"""Runs every filter on every node, for explanations: all reasons against a node, not the first one.
 
-The runner blames a node on the first plugin that refuses it, as upstream does. Who wants to know
-what has to change before a node can take a pod needs to hear all of them.
+`filtering` blames a node on the first plugin that rejects it, as upstream does. To see what has to
+change before a node can take a pod, an operator needs the reasons of all plugins.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,43 +26,43 @@ from scheduler.snapshot.node_table import NodeTable
 
 
 @dataclass(slots=True, eq=False)
-class Objections:
-    """What every plugin has against every node.
+class AllRejections:
+    """Every plugin's reasons against every node.
 
     Args:
-        feasible: Rows that nobody objects to.
+        feasible: Rows that no plugin rejects.
         verdicts: In the order of the plugins; several may be about one row.
-        failed: What went wrong with plugins that could not be heard, by their names.
+        failed: The errors of plugins that failed, by plugin name.
     """
 
     feasible: NodeMask
     verdicts: list[Verdict] = field(default_factory=list)
     failed: dict[str, str] = field(default_factory=dict)
 
-    def take(self, verdict: Verdict) -> None:
-        """Write *verdict* down, if it is about any row at all."""
+    def add(self, verdict: Verdict) -> None:
+        """Add *verdict*, unless it concerns no row."""
         if verdict.nodes.any():
             self.verdicts.append(verdict)
             self.feasible = self.feasible & ~verdict.nodes
 
 
-def ask_everyone(
+def find_all_rejections(
     profile: Profile,
     pod: Pod,
     nodes: NodeTable,
     nominated: Mapping[int, Sequence[Pod]],
     observer: Observer,
-) -> Objections:
-    """Ask each plugin of *profile* by itself, so that none hides behind another."""
-    found = Objections(np.ones(len(nodes), dtype=np.bool_))
+) -> AllRejections:
+    """Run each plugin of *profile* by itself, so that no rejection hides another."""
+    found = AllRejections(np.ones(len(nodes), dtype=np.bool_))
     for verdict in _filter(profile, pod, nodes, nominated, observer, only=()).verdicts:
-        found.take(verdict)  # nodes that are closed, whatever the plugins say
-    heard: set[str] = set()
+        found.add(verdict)  # nodes that cannot be read are closed
+    done: set[str] = set()
     for plugin in profile.pre_filter:
-        if _take_pre_filter(found, plugin, pod, nodes, observer):
-            heard.add(plugin.name)
+        if _add_pre_filter(found, plugin, pod, nodes, observer):
+            done.add(plugin.name)
     for filtering in profile.filter:
-        if filtering.name in heard:
+        if filtering.name in done:
             continue
         try:
             filtered = _filter(profile, pod, nodes, nominated, observer, only=(filtering,))
@@ -71,7 +71,7 @@ def ask_everyone(
             continue
         for verdict in filtered.verdicts:
             if verdict.plugin:
-                found.take(verdict)
+                found.add(verdict)
     return found
 
 
@@ -88,10 +88,10 @@ def _filter(
     return filter_nodes(alone, PreFilterResult(), pod, nodes, nominated, observer)
 
 
-def _take_pre_filter(
-    found: Objections, plugin: PreFilterPlugin, pod: Pod, nodes: NodeTable, observer: Observer
+def _add_pre_filter(
+    found: AllRejections, plugin: PreFilterPlugin, pod: Pod, nodes: NodeTable, observer: Observer
 ) -> bool:
-    """Hear what *plugin* says before nodes are judged; tell whether that is all it has to say."""
+    """Add what the pre-filter of *plugin* says; tell whether its filter need not run."""
     try:
         pre_filtered = run_pre_filters((plugin,), pod, nodes, observer)
     except PluginError as error:
@@ -100,8 +100,8 @@ def _take_pre_filter(
     if pre_filtered.refused is not None:
         everywhere = np.ones(len(nodes), dtype=np.bool_)
         resolvable = everywhere & pre_filtered.refused.resolvable
-        found.take(Verdict(plugin.name, pre_filtered.refused.reason, everywhere, resolvable))
+        found.add(Verdict(plugin.name, pre_filtered.refused.reason, everywhere, resolvable))
     elif pre_filtered.only is not None:
         nowhere = np.zeros(len(nodes), dtype=np.bool_)
-        found.take(Verdict(plugin.name, outside(pre_filtered), ~pre_filtered.only, nowhere))
+        found.add(Verdict(plugin.name, outside(pre_filtered), ~pre_filtered.only, nowhere))
     return pre_filtered.refused is not None or plugin.name in pre_filtered.skipped

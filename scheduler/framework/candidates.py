@@ -1,4 +1,4 @@
-"""Choosing among several ways to make room: what hurts least.
+"""Chooses among candidates for preemption the one that does least harm.
 
 Source: ``pkg/scheduler/framework/preemption/preemption.go`` (pickOneNodeForPreemption) and
 ``pkg/scheduler/util/utils.go``.
@@ -12,14 +12,14 @@ from scheduler.framework.rejection import Candidate
 from scheduler.model.pod import LATER_THAN_ANY, Pod
 
 _OFFSET: Final = 2**31
-"""Makes every priority count: further victims of negative priority never look cheaper."""
+"""Makes every priority positive: a further victim always adds to the sum (as upstream)."""
 
 by_importance: Final = attrgetter("importance")
 """The key to sort pods by: see `Pod.importance`."""
 
 
 def least_harm(candidates: Sequence[Candidate]) -> Candidate:
-    """Return the candidate that hurts least; the first of equals.
+    """Return the candidate that does least harm; the first of equals.
 
     In this order: the fewest victims that a budget protects, the least important most important
     victim, the lowest sum of priorities, the fewest victims, the latest start of the most important

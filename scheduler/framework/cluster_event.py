@@ -1,4 +1,4 @@
-"""Cluster events: what changed, in the words in which plugins say what could help a pod.
+"""Cluster events: what changed in the cluster, and which changes could help a pod.
 
 Source: ``kube-scheduler/framework/types.go`` and ``pkg/scheduler/framework/{types,events}.go``.
 """
@@ -65,7 +65,7 @@ class ClusterEvent:
     Args:
         resource: The kind, as in ``Node`` or ``storage.k8s.io/CSINode``; ``*`` for anything.
         action: What happened, possibly several bits in a registration.
-        name: A label of its own, for events that no object stands behind.
+        name: A label of its own, for events without an object.
     """
 
     resource: str
@@ -79,11 +79,11 @@ class ClusterEvent:
 
     @property
     def wildcard(self) -> bool:
-        """Whether it stands for anything happening to anything."""
+        """Whether it matches every event."""
         return self.resource == ANY and self.action == Action.ALL
 
     def covers(self, incoming: "ClusterEvent") -> bool:
-        """Tell whether a registration for this event is interested in *incoming*."""
+        """Tell whether a registration for this event matches *incoming*."""
         if self.wildcard:
             return True
         same = (
@@ -109,9 +109,9 @@ POP_FROM_BACKOFF_QUEUE: Final = "PopFromBackoffQ"
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """An event with the object before and after it, as hints see it.
+    """An event with the object before and after it, as hints receive it.
 
-    Either side is None where the object did not exist or nobody stands behind the event.
+    Either side is None where the object did not exist or the event has no object.
     """
 
     event: ClusterEvent
@@ -120,21 +120,21 @@ class Change:
 
 
 Hint = Callable[[Pod, Change], bool]
-"""Tells whether *pod*, rejected earlier by the hint's plugin, may fit after the change. It is plain
-and pure.
+"""Tells whether a pod that the hint's plugin rejected may fit after the change. It is pure: the
+queue calls it again whenever it likes.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Requeue:
-    """A plugin's wish to see a pod again: on *event*, if *hint* agrees (None: always)."""
+    """A pod that the plugin rejected is tried again on *event* if *hint* agrees (None: always)."""
 
     event: ClusterEvent
     hint: Hint | None = None
 
 
 def node_changes(old: Node, new: Node) -> Iterator[ClusterEvent]:
-    """Tell what changed on a node, in upstream's order; a heartbeat tells nothing."""
+    """Yield the events of a node's update, in upstream's order; none for a heartbeat."""
     if old.spec.unschedulable and not new.spec.unschedulable:
         yield ClusterEvent(NODE, Action.UPDATE_NODE_TAINT)
     if _allocatable(old) != _allocatable(new):
@@ -158,7 +158,7 @@ def _allocatable(node: Node) -> dict[str, int]:
 
 
 def pod_changes(old: Pod, new: Pod) -> tuple[ClusterEvent, ...]:
-    """Tell what changed on a pod, in upstream's order; a plain update where nothing else did."""
+    """Return the events of a pod's update, in upstream's order; without any, a plain update."""
     resource = ASSIGNED_POD if new.node_name else UNSCHEDULABLE_POD
     found = tuple(ClusterEvent(resource, action) for action in _pod_actions(old, new))
     return found or (ClusterEvent(resource, Action.UPDATE),)

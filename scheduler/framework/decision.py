@@ -1,4 +1,4 @@
-"""Decisions: what should be done with a pod. A closed set of four, carried out by the loop."""
+"""Decisions: what to do with a pod. The loop carries out these four, and there are no others."""
 
 from dataclasses import dataclass, field
 
@@ -14,12 +14,12 @@ class Keep:
 
 @dataclass(frozen=True, slots=True)
 class Clear:
-    """Take the pod's nomination away."""
+    """Clear the pod's nomination."""
 
 
 @dataclass(frozen=True, slots=True)
 class SetTo:
-    """Nominate *node*: room is being made there."""
+    """Nominate *node*: victims are evicted there."""
 
     node: str
 
@@ -49,11 +49,11 @@ class Bind:
 
 @dataclass(frozen=True, slots=True)
 class Preempt:
-    """Make room on *node* by evicting *victims*, and nominate it.
+    """Evict *victims* from *node*, and nominate it.
 
     Args:
         message: What the post-filter plugin adds to the diagnosis.
-        candidates: All the ways to make room that were found, the chosen one among them.
+        candidates: All preemptions that were found, the chosen one included.
     """
 
     pod: Pod
@@ -65,13 +65,13 @@ class Preempt:
 
     @property
     def nomination(self) -> NominationOrder:
-        """The node that is being cleared for the pod."""
+        """The pod is nominated to the node of its victims."""
         return SetTo(self.node)
 
 
 @dataclass(frozen=True, slots=True)
 class Park:
-    """No node can take the pod now: wait until something changes that could help."""
+    """No node can take the pod now: it waits for an event that could help."""
 
     pod: Pod
     diagnosis: Diagnosis
@@ -85,7 +85,7 @@ class Park:
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """The attempt itself went wrong: try again after a backoff.
+    """The attempt failed with an error: try again after a backoff.
 
     Args:
         message: What went wrong, in one line.

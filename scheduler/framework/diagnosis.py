@@ -1,4 +1,4 @@
-"""Why a pod fits nowhere: for the event, for the queue, and in full for whoever asks.
+"""Why a pod fits on no node: for the event, for the queue, and for `explain`.
 
 The texts are upstream's, to the letter: people and tools read them
 (``pkg/scheduler/framework/types.go``, FitError).
@@ -17,7 +17,7 @@ from scheduler.framework.rejection import Failure, NodeMask
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Verdict:
-    """One plugin's reason, and the nodes it was the first plugin to refuse."""
+    """One plugin's reason, and the rows that this plugin was the first to reject."""
 
     plugin: str
     reason: str
@@ -25,7 +25,7 @@ class Verdict:
     resolvable: NodeMask
 
     def among(self, rows: NDArray[np.intp], size: int) -> "Verdict":
-        """Carry a verdict about some *rows* over to the table of *size* they were taken from."""
+        """Return this verdict for the table of *size* from which its *rows* were selected."""
         nodes, resolvable = np.zeros((2, size), dtype=np.bool_)
         nodes[rows], resolvable[rows] = self.nodes, self.resolvable
         return Verdict(self.plugin, self.reason, nodes, resolvable)
@@ -33,12 +33,12 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Filtered:
-    """What the filters said about every row of a table.
+    """What the filters answered about every row of a table.
 
     Args:
         feasible: Rows that can take the pod.
-        verdicts: What stands against the others, in the order of the plugins.
-        failures: Rows that nobody refused and some plugin could not judge, with its name.
+        verdicts: Why the others cannot, in the order of the plugins.
+        failures: Rows that no plugin rejected and one could not judge, with its name.
     """
 
     feasible: NodeMask
@@ -53,18 +53,18 @@ class Filtered:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Diagnosis:
-    """What every plugin said about every node it refused.
+    """Which plugin rejected which node, and why.
 
     Args:
-        names: The name of every row, for those who ask about single nodes.
+        names: The name of every row.
         verdicts: In the order of the plugins.
-        pre_filter: The text that stands instead of a list of nodes; empty where every node was
-            judged.
-        absent: The reason of the rows that no verdict covers; empty where they have none.
+        pre_filter: The reason of a pre-filter plugin, which replaces the count by node; empty where
+            nodes were filtered.
+        absent: The reason of the rows without a verdict; empty where they have none.
         post_filter: What the post-filter plugins add.
         rejected_by: The plugins whose hints may wake the pod.
-        unasked: Pre-filter plugins that were not asked, since an earlier one refused every node.
-        pending: Those of them that want it back without a backoff.
+        unasked: Pre-filter plugins that did not run, since an earlier one refused every node.
+        pending: Plugins whose events retry the pod without a backoff (upstream: PendingPlugins).
         nodes: How many nodes the message counts.
         preemption_may_help: Rows where evicting pods could help.
     """
@@ -93,7 +93,7 @@ class Diagnosis:
         return text
 
     def with_post_filter(self, message: str) -> "Diagnosis":
-        """Return this diagnosis with what post-filter plugins said."""
+        """Return this diagnosis with the *message* of post-filter plugins."""
         return replace(self, post_filter=message)
 
     def _counts(self) -> Mapping[str, int]:
@@ -109,7 +109,7 @@ class Diagnosis:
 
 
 def single(plugin: str, reason: str) -> Diagnosis:
-    """Return the diagnosis of a pod that *plugin* turned away from its one chosen node."""
+    """Return the diagnosis of a pod that *plugin* rejected at reserve or permit."""
     yes = np.ones(1, dtype=np.bool_)
     return Diagnosis(
         names=("",),

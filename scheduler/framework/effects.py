@@ -1,6 +1,7 @@
-"""Effects: what a plugin wants done after the decision, as data. The loop performs them.
+"""Effects: what a plugin wants done after the decision, as data. The binding cycle performs them.
 
-Plugins stay plain functions and can be asked again; the loop owns requests, retries and time.
+So plugins stay plain functions that can be called again and tested without a server, and requests,
+retries and timeouts are written once, in `binding`.
 """
 
 from collections.abc import Callable
@@ -19,8 +20,8 @@ class Patch:
         path: The API path of the object, as in
             ``/api/v1/namespaces/default/persistentvolumeclaims/data``.
         body: The patch, JSON-encodable; sent as a merge patch.
-        undo: The patch that takes it back when the pod is not bound after all; None where nothing
-            needs undoing.
+        undo: The patch that reverts it if the pod is not bound after all; None where nothing has
+            to be reverted.
     """
 
     path: str
@@ -30,14 +31,14 @@ class Patch:
 
 @dataclass(frozen=True, slots=True)
 class Assume:
-    """Take *item* for what the API server has, until it tells of any version of it.
+    """Assume that the API server has *item*, until a watch event brings any version of it.
 
-    That is how the next pod sees at once what a patch of this pod is about to write. The assumption
-    is taken back when the pod is not bound after all.
+    So the next pod is decided with what a patch of this pod is about to write. The assumption is
+    reverted if the pod is not bound after all.
 
     Args:
         resource: What kind of object it is.
-        item: The object as it is going to be, derived from the version that is known now.
+        item: The object as it will be, derived from the version in the cache.
     """
 
     resource: Resource
@@ -45,16 +46,16 @@ class Assume:
 
 
 Condition = Callable[[NodeTable], bool | str]
-"""Whether it is so, or a text that says why it never will be."""
+"""Whether the wait is over, or a text that says why it has failed."""
 
 
 @dataclass(frozen=True, slots=True)
 class WaitUntil:
-    """Hold the pod until *condition* is true.
+    """Wait with the binding until *condition* is true.
 
-    The condition is a pure question about the cluster as it is known then; it is asked once at
-    first and then whenever facts were applied. It may also return a text: then the wait has failed
-    for that reason. Where the pod goes away the wait ends by itself.
+    The condition is a pure function of the cluster's state; it is called at once and then whenever
+    facts were applied. It may also return a text: then the wait has failed for that reason. If the
+    pod is deleted, the wait ends without a call.
     """
 
     condition: Condition

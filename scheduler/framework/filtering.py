@@ -1,7 +1,7 @@
-"""Asks the filters of a profile, and writes down what they say.
+"""Runs the pre-filter and filter plugins of a profile.
 
-Every row is judged. The first plugin that refuses a row is the one to blame for it, with all its
-reasons; later plugins are not blamed for rows that are refused already.
+Every row is judged. The first plugin that rejects a row is blamed for it, with all its reasons;
+later plugins are not blamed for that row.
 
 Source: ``pkg/scheduler/schedule_one.go`` (findNodesThatFitPod) and
 ``framework/runtime/framework.go`` (RunPreFilterPlugins, RunFilterPlugins).
@@ -17,7 +17,7 @@ from scheduler.errors import PluginError
 from scheduler.framework.diagnosis import Diagnosis, Filtered, Verdict
 from scheduler.framework.invoke import call_plugin
 from scheduler.framework.observer import Observer
-from scheduler.framework.plugin import FilterPlugin, PreFilterPlugin, judges_worlds
+from scheduler.framework.plugin import FilterPlugin, PreFilterPlugin, judges_changed_rows
 from scheduler.framework.profile import Profile
 from scheduler.framework.rejection import (
     Failure,
@@ -247,7 +247,7 @@ def run_filters(
     for plugin in plugins:
         if plugin.name in skipped:
             continue
-        if is_what_if and not judges_worlds(plugin):
+        if is_what_if and not judges_changed_rows(plugin):
             answers = _ask_row_by_row(plugin, pod, nodes, judged.feasible, observer)
         else:
             answers = call_plugin(
@@ -355,7 +355,7 @@ def _check(plugin: str, answer: object, rows: int) -> None:
 
 
 def narrow(filtered: Filtered, further: Filtered, rows: "np.typing.NDArray[np.intp]") -> Filtered:
-    """Return *filtered* with what was said *further* about its feasible *rows*."""
+    """Return *filtered*, narrowed by what was found *further* about its feasible *rows*."""
     feasible = filtered.feasible.copy()
     feasible[rows] = further.feasible
     said = tuple(verdict.among(rows, len(feasible)) for verdict in further.verdicts)
@@ -370,7 +370,7 @@ def narrow(filtered: Filtered, further: Filtered, rows: "np.typing.NDArray[np.in
 def diagnose(
     nodes: NodeTable, pre_filtered: PreFilterResult, filtered: Filtered | None
 ) -> Diagnosis:
-    """Sum up why no row of *nodes* can take the pod."""
+    """Return why no row of *nodes* can take the pod."""
     if filtered is None:
         assert pre_filtered.refused is not None
         return Diagnosis(
@@ -399,7 +399,7 @@ def outside(pre_filtered: PreFilterResult) -> str:
 
 
 def _may_help(verdicts: Sequence[Verdict], rows: int) -> NodeMask:
-    """Return rows that were refused and of which no reason is beyond help."""
+    """Return the rejected rows that evictions may help: every reason against them is resolvable."""
     refused, hopeless = np.zeros(rows, dtype=np.bool_), np.zeros(rows, dtype=np.bool_)
     for verdict in verdicts:
         refused |= verdict.nodes

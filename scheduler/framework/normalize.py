@@ -1,6 +1,6 @@
 """How raw scores become 0 to 100.
 
-A plugin names one of these as its ``normalize`` attribute, or brings a method of the same shape.
+A plugin sets one of these as its ``normalize`` attribute, or has a method of the same signature.
 Integer arithmetic is upstream's (``plugins/helper/normalize_score.go``): scores are compared digit
 for digit.
 """

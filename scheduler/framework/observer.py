@@ -1,61 +1,65 @@
-"""How the pure rooms are measured without knowing who measures."""
+"""The port through which calls of plugins are measured, supervised and timed out.
+
+The rooms below the line import neither metrics nor clocks: `observe` and `out_of_tree` implement
+this protocol.
+"""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
 
 Ending = Callable[[str], None]
-"""Says how a run ends, in the words of upstream's status codes; Success where nothing is said."""
+"""Sets the status of a run, one of upstream's status codes; without a call it is Success."""
 
 
 class Observer(Protocol):
-    """Hears what the runner does; every method may be left as it is."""
+    """Receives what the runner does."""
 
     def extension_point(self, point: str) -> AbstractContextManager[Ending]:
-        """Enclose one run of an extension point; the block may say how it ends."""
+        """Enclose one run of an extension point; the block may set its status."""
         ...
 
     def plugin(self, point: str, plugin: str) -> AbstractContextManager[object]:
-        """Enclose one plugin's turn."""
+        """Enclose one call of a plugin."""
         ...
 
     def asked(self, point: str, plugin: str, times: int) -> None:
-        """A plugin was asked: about *times* nodes, at points that are about nodes."""
+        """Count a call of a plugin; at points that judge nodes, *times* is their number."""
         ...
 
     def paused(self, point: str, plugin: str) -> None:
-        """A plugin's turn ends without an answer: it goes on after a pause, in another turn."""
+        """Note that the call that ends now gave no answer yet: another call continues it."""
         ...
 
     def unmeasured(self) -> "Observer":
-        """Return who hears of questions within a plugin's turn: they are watched, not measured."""
+        """Return an observer for calls within a call, which supervises but does not measure."""
         ...
 
 
 class Silent:
-    """Hears nothing."""
+    """Does nothing."""
 
     def extension_point(self, point: str) -> AbstractContextManager[Ending]:  # noqa: ARG002
         """Enclose one run of an extension point."""
-        return nullcontext(_pass_over)
+        return nullcontext(_ignore)
 
     def plugin(self, point: str, plugin: str) -> AbstractContextManager[object]:  # noqa: ARG002
-        """Enclose one plugin's turn."""
+        """Enclose one call of a plugin."""
         return nullcontext()
 
     def asked(self, point: str, plugin: str, times: int) -> None:
-        """Pass over it."""
+        """Do nothing."""
 
     def paused(self, point: str, plugin: str) -> None:
-        """Pass over it."""
+        """Do nothing."""
 
     def unmeasured(self) -> Observer:
-        """Hear nothing of those either."""
+        """Return this observer."""
         return self
 
 
-def _pass_over(_status: str) -> None:
-    """Hear how a run ends, and do nothing about it."""
+def _ignore(_status: str) -> None:
+    """Ignore the status of a run."""
 
 
 SILENT = Silent()

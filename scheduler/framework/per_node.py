@@ -1,4 +1,4 @@
-"""Plugins that look at one node at a time, for those who would rather not think in arrays.
+"""Plugins that judge one node at a time, for authors who do not want to work with arrays.
 
 ::
 
@@ -12,8 +12,8 @@
         def score_node(self, pod, node):
             return 100 - 2 * len(node.pods)
 
-The runner still asks once for all nodes; the loop is here. That costs a few microseconds a node: at
-a thousand nodes some milliseconds a pod, where an array costs some hundredths of one.
+The runner still calls the plugin once for all nodes; the loop over nodes is here. It costs a few
+microseconds a node: some milliseconds a pod at a thousand nodes, a hundred times an array's cost.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -35,7 +35,7 @@ Reading = Callable[[str, int], int]
 
 
 class _Columns:
-    """Columns of one table as lists, each read once however many rows ask for it."""
+    """Columns of one table as lists. Each is converted once: single elements of arrays are slow."""
 
     def __init__(self, nodes: NodeTable) -> None:
         self.nodes = nodes
@@ -58,9 +58,9 @@ class _Columns:
 
 
 class NodeAmounts(Mapping[str, int]):
-    """Amounts of one node by resource: cpu in milli, the rest in units; 0 for what it has not.
+    """Amounts of one node by resource: cpu in milli, the rest in units; 0 for other resources.
 
-    Iterating names the resources that the node has to give.
+    Iterating yields the names of the node's allocatable resources.
     """
 
     __slots__ = ("_names", "_read", "_row")
@@ -84,7 +84,7 @@ class NodeAmounts(Mapping[str, int]):
 
 
 class NodeRow:
-    """One node with what is on it, read-only; it answers during the call it is given to."""
+    """One node and its pods, read-only; valid during the call that receives it."""
 
     __slots__ = ("_columns", "_row")
 
@@ -127,12 +127,12 @@ class NodeRow:
 
     @property
     def pods(self) -> Sequence[Pod]:
-        """The pods on it, those included that are on their way there."""
+        """The pods on it, assumed ones included."""
         return self._columns.nodes.pods_on(self._row)
 
     @property
     def allocatable(self) -> NodeAmounts:
-        """What pods may request of it in all."""
+        """The total that its pods may request."""
         return NodeAmounts(self._columns.allocatable, self._row, self._resources)
 
     @property
@@ -142,12 +142,12 @@ class NodeRow:
 
     @property
     def free(self) -> NodeAmounts:
-        """What is left; negative where more was promised than there is."""
+        """What is left; negative on an overcommitted node."""
         return NodeAmounts(self._columns.free, self._row, self._resources)
 
     @property
     def objects(self) -> ClusterObjects:
-        """What else is known of the cluster, as custom resources that the plugin ``needs``."""
+        """Other objects of the cluster, such as custom resources that the plugin ``needs``."""
         return self._columns.nodes.objects
 
     def _resources(self) -> Sequence[str]:
@@ -187,7 +187,7 @@ def _rows(nodes: NodeTable) -> Iterator[NodeRow]:
 
 
 def _filter(self: Any, pod: Pod, nodes: NodeTable) -> Iterator[Rejection]:
-    """Ask about each node, and gather those that are refused for one reason."""
+    """Call ``filter_node`` for each node, and yield one rejection for each reason."""
     refused: dict[Refused, NodeMask] = {}
     for row, node in enumerate(_rows(nodes)):
         answer = self.filter_node(pod, node)
@@ -205,7 +205,7 @@ def _filter(self: Any, pod: Pod, nodes: NodeTable) -> Iterator[Rejection]:
 
 
 def _score(self: Any, pod: Pod, nodes: NodeTable) -> Scores:
-    """Ask about each node."""
+    """Call ``score_node`` for each node."""
     scores = np.zeros(len(nodes), dtype=np.int64)
     for row, node in enumerate(_rows(nodes)):
         answer = self.score_node(pod, node)

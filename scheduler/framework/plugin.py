@@ -1,32 +1,32 @@
-"""The plugin contract: what a plugin can be asked.
+"""The plugin contract: the methods that a plugin may have.
 
 A plugin is any object with a ``name`` and the methods of the extension points it serves; it
-inherits nothing. All methods are plain functions: no clock, randomness, input, output or logs; same
-question, same answer. Arrays it is given are read-only.
+inherits nothing. All methods are plain functions: no clock, randomness, input, output or logs; the
+same arguments give the same answer. Arrays that it receives are read-only.
 
-The points, in the order in which a pod meets them:
+The extension points, in the order of a pod's way:
 
 =================  ==============================================================================
 ``pre_enqueue``    may this pod enter the queue?
 ``sort_key``       which pod first? (one plugin a profile)
 ``pre_filter``     before nodes are judged: nothing to say, only these nodes, or no node at all
 ``filter``         which nodes cannot take the pod, and why
-``post_filter``    no node can: how could room be made?
+``post_filter``    no node can: which preemption would help?
 ``score``          which of the remaining nodes are better, 0 to 100
-``reserve``        a node is chosen: note what goes with it (``unreserve`` takes it back)
+``reserve``        a node is chosen: reserve what the pod needs there (``unreserve`` reverts it)
 ``permit``         now, later or not at all?
 ``pre_bind``       what must be done, as effects, before the pod is bound
 =================  ==============================================================================
 
 Optional attributes: ``node_local = True`` promises that a row's verdict and raw score depend on
 that row, the pod and the plugin's arguments alone; ``each_world = True`` promises that in a
-what-if table (``NodeTable.each``) a filter judges every row by that row's own world, as
-``node_local`` does too: filters that promise neither are shown one world after the other.
+what-if table (``NodeTable.each``) a filter judges every row by that row's own changes, as
+``node_local`` does too: filters that promise neither receive one changed row after the other.
 ``requeue_on`` names the events that could help a pod which the plugin rejected; ``needs`` names
-what has to be read beyond the usual; ``patches`` names, in the same words, what the effects of
+further resources that the plugin reads; ``patches`` names, in the same words, what the effects of
 ``pre_bind`` patch; ``pre_bind_seconds`` how long an asynchronous ``pre_bind`` of a plugin by a user
 may take; ``normalize`` says how raw scores become 0 to 100; ``knows_schedulers = True``
-asks the constructor's keyword *schedulers* to be given the scheduler names of all profiles.
+makes the constructor receive the scheduler names of all profiles as *schedulers*.
 """
 
 from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
@@ -62,10 +62,10 @@ class Plugin(Protocol):
 
 @runtime_checkable
 class PreEnqueuePlugin(Plugin, Protocol):
-    """Keeps pods out of the queue."""
+    """Decides whether a pod may enter the queue."""
 
     def pre_enqueue(self, pod: Pod) -> Gate | None:
-        """Tell why *pod* must wait outside; None lets it in."""
+        """Return why *pod* must not enter the queue yet; None admits it."""
         ...
 
 
@@ -84,7 +84,7 @@ class QueueSortPlugin(Plugin, Protocol):
 
 @runtime_checkable
 class PreFilterPlugin(Plugin, Protocol):
-    """Speaks before nodes are judged."""
+    """Runs before nodes are filtered."""
 
     def pre_filter(self, pod: Pod, nodes: NodeTable) -> PreFilterAnswer:
         """Narrow the nodes, refuse them all, or skip the plugin's filter."""
@@ -93,7 +93,7 @@ class PreFilterPlugin(Plugin, Protocol):
 
 @runtime_checkable
 class FilterPlugin(Plugin, Protocol):
-    """Says which nodes cannot take the pod, and why."""
+    """Rejects nodes that cannot take the pod, with reasons."""
 
     def filter(self, pod: Pod, nodes: NodeTable) -> Iterable[Rejection | Failure]:
         """Yield a rejection for each reason; rows in no rejection are feasible."""
@@ -102,25 +102,25 @@ class FilterPlugin(Plugin, Protocol):
 
 @runtime_checkable
 class PostFilterPlugin(Plugin, Protocol):
-    """Finds a way to make room when no node is feasible."""
+    """Runs when no node is feasible; preemption is one."""
 
     def post_filter(
         self, pod: Pod, nodes: NodeTable, diagnosis: Diagnosis, ask: "FilterQuestion"
     ) -> "Proposal | Refusal | Search":
-        """Propose whom to evict from which node, or say why that is no use."""
+        """Propose the victims of one node, or say why no preemption would help."""
         ...
 
 
 Search = Generator[None, None, Proposal | Refusal]
-"""An answer that takes its time: at each ``yield`` sockets are served, and no fact is applied."""
+"""A long search: at each ``yield`` the event loop serves sockets, and no fact is applied."""
 
 
 FilterQuestion = Callable[[Pod, NodeTable], Filtered]
-"""Asks the profile's filters about a table, a what-if table mostly.
+"""Runs the profile's filters on a table, mostly a what-if table.
 
-Pods that are nominated to a row's node, and as important as the pod, are taken to be there: the row
-must be able to take the pod with them and without. What a filter cannot judge comes back as a
-failure.
+A row must be able to take the pod with the pods that are nominated to its node and without them,
+if they have the pod's priority or a higher one. Rows that a filter cannot judge come back as
+failures.
 """
 
 
@@ -135,17 +135,17 @@ class ScorePlugin(Plugin, Protocol):
 
 @runtime_checkable
 class ReservePlugin(Plugin, Protocol):
-    """Notes what goes with a chosen node."""
+    """Reserves what a pod needs on the chosen node."""
 
     def reserve(self, pod: Pod, node: str, nodes: NodeTable) -> "Reserved":
-        """Note that *pod* goes to *node*, or turn it away.
+        """Reserve what *pod* needs on *node*, or reject it.
 
-        What other pods must see from now on is returned; the loop takes it back by itself.
+        Objects to assume for the pods that follow are returned; the loop reverts those by itself.
         """
         ...
 
     def unreserve(self, pod: Pod, node: str) -> None:
-        """Take back what reserve noted; called also if this plugin's reserve was never reached."""
+        """Revert reserve; also called if this plugin's reserve was never called."""
         ...
 
 
@@ -155,10 +155,10 @@ Reserved = Reject | Failure | Sequence[Assume] | None
 
 @runtime_checkable
 class PermitPlugin(Plugin, Protocol):
-    """Decides when a placed pod is bound."""
+    """Decides when a pod with a chosen node is bound."""
 
     def permit(self, pod: Pod, node: str, waiting: Sequence[Pod]) -> PermitAnswer:
-        """Allow, hold or reject *pod*; asked again on every fact while the pod is held."""
+        """Allow *pod*, let it wait, or reject it; called again after every fact while it waits."""
         ...
 
 
@@ -174,17 +174,17 @@ class PreBindPlugin(Plugin, Protocol):
 
 
 def requeue_of(plugin: Plugin) -> Sequence[Requeue] | None:
-    """Return what may help pods rejected by *plugin*; None where it does not say (anything may)."""
+    """Return the events that may help pods rejected by *plugin*; None means every event."""
     return getattr(plugin, "requeue_on", None)
 
 
-def judges_worlds(plugin: Plugin) -> bool:
-    """Tell whether *plugin* judges every row of a what-if table by the row's own world."""
+def judges_changed_rows(plugin: Plugin) -> bool:
+    """Tell whether *plugin* judges every row of a what-if table by that row's own changes."""
     return bool(getattr(plugin, "node_local", False) or getattr(plugin, "each_world", False))
 
 
 def needs_of(plugin: Plugin) -> frozenset[str]:
-    """Return what *plugin* reads beyond the usual, as in ``node.annotations``."""
+    """Return the further resources that *plugin* reads, as in ``node.annotations``."""
     return frozenset(getattr(plugin, "needs", ()))
 
 

@@ -33,7 +33,7 @@ class Profile:
     Args:
         scheduler_name: The ``spec.schedulerName`` that chooses this profile.
         percentage_of_nodes_to_score: 0 scores every feasible node, which is the default; otherwise
-            at least a hundred nodes and this share of the cluster are.
+            at least a hundred nodes and this share of the cluster are scored.
         generation: Grows when a newer configuration replaces the profile.
     """
 

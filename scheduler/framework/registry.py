@@ -1,4 +1,4 @@
-"""The plugins there are, and profiles built from them."""
+"""The plugin classes of this process, and profiles built from them."""
 
 import re
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ _FIELD: Final = re.compile(r"[A-Za-z_][\w.\[\]]*: ", re.ASCII)
 
 
 METHODS: Final = (*dict.fromkeys(_METHODS.values()), "unreserve", "normalize")
-"""What a plugin can be asked."""
+"""Every method of the plugin contract."""
 
 
 def points_of(plugin: type) -> frozenset[Point]:
@@ -48,7 +48,7 @@ class Registry:
         return {name: points_of(plugin) for name, plugin in self._plugins.items()}
 
     def also(self, plugins: Mapping[str, type]) -> "Registry":
-        """Return a registry that knows *plugins* too.
+        """Return a registry with *plugins* as well.
 
         Raises:
             ConfigurationError: If a name is taken.
@@ -59,7 +59,7 @@ class Registry:
         return Registry({**self._plugins, **plugins})
 
     def build(self, spec: ProfileSpec, generation: int = 0) -> Profile:
-        """Build the profile that *spec* describes; every plugin is made once.
+        """Build the profile that *spec* describes; each plugin is one object at all its points.
 
         Raises:
             ConfigurationError: If a plugin does not take its arguments.
@@ -93,16 +93,17 @@ class Registry:
             return plugin(**args, **more) if isinstance(args, Mapping) else plugin(args, **more)
         except ConfigurationError as problem:
             raise ConfigurationError(
-                *(_placed(line, name, spec) for line in problem.problems)
+                *(_located(line, name, spec) for line in problem.problems)
             ) from problem
+        # A constructor may raise anything, and a library in it may try to end the process.
         except (Exception, SystemExit) as problem:
             where = spec.paths.get(name, f"profile {spec.scheduler_name}")
             text = str(problem) or type(problem).__name__
             raise ConfigurationError(f"{where}: initializing plugin {name!r}: {text}") from problem
 
 
-def _placed(line: str, name: str, spec: ProfileSpec) -> str:
-    """Say where a plugin's problem stands; a line begins with the argument that is wrong."""
+def _located(line: str, name: str, spec: ProfileSpec) -> str:
+    """Prefix *line*, which begins with the wrong argument, with its path in the document."""
     where = spec.paths.get(name)
     if where is None:
         return f"profile {spec.scheduler_name}: {line}"

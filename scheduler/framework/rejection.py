@@ -1,4 +1,19 @@
-"""What plugins answer before and while nodes are filtered, as values."""
+"""What plugins answer, as values.
+
+Each type that says no belongs to one stage:
+
+============  =================  ====================================================
+pre_enqueue   ``Gate``           the pod must not enter the queue yet
+pre_filter    ``Refused``        no node can take the pod
+filter        ``Rejection``      these nodes cannot take the pod
+either        ``Failure``        these nodes could not be judged: an error, not a no
+post_filter   ``Refusal``        no preemption would help
+reserve       ``Reject``         the chosen node cannot take the pod after all
+permit        ``Reject``         the pod must not be bound
+============  =================  ====================================================
+
+The names are part of the plugin contract.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,7 +35,7 @@ MAX_NODE_SCORE: Final = 100
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rejection:
-    """These nodes cannot take the pod, for this reason.
+    """Filter: these nodes cannot take the pod, for this reason.
 
     Args:
         nodes: One truth value a row.
@@ -36,10 +51,10 @@ class Rejection:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Failure:
-    """These nodes could not be judged.
+    """Pre-filter, filter or reserve: the plugin could not judge the pod or these nodes.
 
-    It is ignored where another plugin refused the node already; elsewhere the attempt ends in an
-    error.
+    In filter it is ignored for nodes that another plugin rejected already: they are out, whatever
+    this plugin would have said. Elsewhere the attempt ends in an error, as upstream's status Error.
     """
 
     nodes: NodeMask
@@ -48,19 +63,19 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Skip:
-    """The plugin has nothing to say about this pod."""
+    """Pre-filter: the plugin's filter is not needed for this pod."""
 
 
 @dataclass(frozen=True, slots=True)
 class Only:
-    """No nodes but these can take the pod; names that do not exist are passed over."""
+    """Pre-filter: no nodes but these can take the pod; names that do not exist are ignored."""
 
     names: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """No node can take the pod; the text stands instead of a list of nodes."""
+    """Pre-filter: no node can take the pod; the reason replaces the count by node."""
 
     reason: str
     resolvable: bool = True
@@ -71,19 +86,19 @@ PreFilterAnswer = Skip | Only | Refused | Failure | None
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """The pod must not enter the queue yet."""
+    """Pre-enqueue: the pod must not enter the queue yet."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Allow:
-    """Let the pod go on to binding."""
+    """Permit: the pod may be bound."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Hold the pod, with its node reserved, for at most *seconds*."""
+    """Permit: the pod waits for at most *seconds*, with its node reserved."""
 
     seconds: float
     reason: str = ""
@@ -91,7 +106,10 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class Reject:
-    """The pod must not be bound after all; other pods may have to change first."""
+    """Reserve or permit: the pod must not be bound to the chosen node after all.
+
+    It is unschedulable, not failed: events that the plugin names in ``requeue_on`` try it again.
+    """
 
     reason: str
 
@@ -101,7 +119,7 @@ PermitAnswer = Allow | Wait | Reject
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One way to make room: evict *victims*, the most important first, from *node*.
+    """One possible preemption: evict *victims*, the most important first, from *node*.
 
     Args:
         pdb_violations: How many of the victims a disruption budget protects.
@@ -114,7 +132,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """Make room on a node by evicting pods, and nominate it."""
+    """Post-filter: evict the victims of *chosen*, and nominate its node."""
 
     chosen: Candidate
     candidates: tuple[Candidate, ...]
@@ -123,12 +141,12 @@ class Proposal:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A post-filter plugin found no way to make room.
+    """Post-filter: no preemption would help.
 
     Args:
         message: Shown after the list of reasons; may be empty.
-        clear_nomination: Whether an earlier nomination of the pod is to be withdrawn.
-        stop: Whether later post-filter plugins are not asked.
+        clear_nomination: Whether an earlier nomination of the pod is cleared.
+        stop: Whether later post-filter plugins are skipped.
     """
 
     message: str

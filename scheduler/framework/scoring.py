@@ -1,4 +1,4 @@
-"""Asks the score plugins of a profile, and adds up what they say.
+"""Runs the score plugins of a profile, and adds up their scores.
 
 Source: ``framework/runtime/framework.go`` (RunScorePlugins).
 """
@@ -36,7 +36,7 @@ class Scored:
 
 
 def score_nodes(profile: Profile, pod: Pod, nodes: NodeTable, observer: Observer) -> Scored:
-    """Score every row of *nodes*; without score plugins all rows are worth 1.
+    """Score every row of *nodes*; without score plugins every row scores 1, as upstream.
 
     Raises:
         PluginError: If a plugin fails, or scores outside 0 to 100.

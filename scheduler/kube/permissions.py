@@ -1,8 +1,8 @@
 """What the scheduler must be allowed to do: one row for each resource, derived from its profiles.
 
 What is read follows from what is watched, which follows from what plugins need; what is written is
-listed here. The chart's ClusterRole is written from these rows, and ``py-scheduler check`` asks the
-API server about them, so that neither can know less or more than the other.
+listed here. The chart's ClusterRole is made from these rows, and ``py-scheduler check`` compares
+them with what the API server grants, so that the two cannot differ.
 """
 
 import re
@@ -67,7 +67,7 @@ def cluster_permissions(profiles: Collection[Profile]) -> tuple[Permission, ...]
 
 def lease_permissions(namespace: str, name: str) -> tuple[Permission, ...]:
     """Return what the leader election needs; a Lease that is not there yet has no name to grant."""
-    why = "One of several replicas leads."
+    why = "Leader election."
     lease = ("coordination.k8s.io", "v1", "leases")
     return (
         Permission(*lease, ("create",), why, namespace),
@@ -78,16 +78,16 @@ def lease_permissions(namespace: str, name: str) -> tuple[Permission, ...]:
 def resource_permissions(name: str) -> tuple[Permission, ...]:
     """Return what it takes to follow the SchedulerConfiguration *name* and to write its status."""
     return (
-        Permission(GROUP, VERSION, PLURAL, _READ, "It tells the configuration.", name=name),
+        Permission(GROUP, VERSION, PLURAL, _READ, "The configuration is read from it.", name=name),
         Permission(
-            GROUP, VERSION, f"{PLURAL}/status", ("patch",), "It is told what came of it.", name=name
+            GROUP, VERSION, f"{PLURAL}/status", ("patch",), "Its status is written.", name=name
         ),
     )
 
 
 def review_permissions() -> tuple[Permission, ...]:
     """Return what serving metrics over HTTPS needs (scheduler.kube.reviews)."""
-    why = "The API server is asked who wants to read metrics, and whether they may."
+    why = "The API server decides who may read metrics."
     return (
         Permission("authentication.k8s.io", "v1", "tokenreviews", ("create",), why),
         Permission("authorization.k8s.io", "v1", "subjectaccessreviews", ("create",), why),
@@ -125,20 +125,26 @@ def _on(
 
 
 def _writes(profiles: Collection[Profile]) -> Iterable[Permission]:
-    yield Permission("", "v1", "pods", ("get",), "A binding whose answer was lost is read back.")
-    yield Permission("", "v1", "pods/binding", ("create",), "A decision is carried out.")
-    yield Permission("", "v1", "pods/status", ("patch",), "Conditions, and the nominated node.")
+    yield Permission("", "v1", "pods", ("get",), "A pod is read back if its binding got no answer.")
+    yield Permission("", "v1", "pods/binding", ("create",), "Pods are bound.")
+    yield Permission(
+        "",
+        "v1",
+        "pods/status",
+        ("patch",),
+        "The PodScheduled condition and the nominated node are written.",
+    )
     for resource, names in _by_resource(profiles, patches_of).items():
         why = f"Patched by {', '.join(names)}."
         yield _on(resource_for(resource), ("patch",), why)
     if any(profile.post_filter for profile in profiles):
-        yield Permission("", "v1", "pods", ("delete",), "Room is made for more important pods.")
+        yield Permission("", "v1", "pods", ("delete",), "Victims of preemption are deleted.")
     yield Permission(
         "events.k8s.io",
         "v1",
         "events",
         ("create", "patch"),
-        "What kubectl describe pod shows; a repeated event is counted by a patch.",
+        "Events are written; a patch counts a repeated one.",
         optional=True,
     )
 

@@ -1,8 +1,10 @@
 """Facts in, decisions carried out.
 
-Watches post facts to the inbox; the control loop drains it into cache and queue, takes the next
-pod, runs one cycle and carries its decision out. The loop is the only writer of cache and queue, so
-no lock is needed: what binding tasks learn comes back through the inbox as well. A bind is assumed
-first and posted second, by a task of its own. This room knows everything below it and is known by
-app alone.
+The control loop applies the inbox to cache and queue, takes the next pod, runs one scheduling cycle
+and carries its decision out. It is the only writer of cache and queue, so there is no lock: tasks
+report through the inbox. A pod is assumed first and its binding posted second, by a task of its
+own.
+
+This room imports binding, cache, cycle, framework, kube, model, out_of_tree, preemption, queue and
+reporting. It is imported by app, process and reload.
 """

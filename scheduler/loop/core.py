@@ -1,19 +1,17 @@
-"""Joins cache, queue and cycle to the loop; what reaches the outside comes in as arguments.
+"""The loop's parts, built in one order: each is handed those it needs, and they exist already.
 
-The process is put together in app; this half of it is the same around a real API server and around
-a simulated one. `SchedulerCore.apply_configuration` replaces the configuration of a running loop.
+app builds the process around it; this half is the same around a real API server and around a
+simulated one. `SchedulerCore.apply_configuration` replaces the configuration of a running loop.
 """
 
-import time
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from functools import cached_property
 
-from scheduler.binding.binding_cycle import BindingCycle
+from scheduler.binding.binding_cycle import Assumptions, BindingCycle
 from scheduler.binding.binding_plugins import BindingPlugins
 from scheduler.binding.binding_requests import BindingRequests
 from scheduler.cache.cluster_cache import ClusterCache
+from scheduler.cache.pending_pods import PendingPods
 from scheduler.framework.extender_protocol import ExtenderVerdicts
 from scheduler.framework.plugin import SortKey
 from scheduler.framework.profile import Profile
@@ -21,19 +19,24 @@ from scheduler.kube.extenders import Extenders
 from scheduler.kube.requests import Requests
 from scheduler.loop.control_loop import ControlLoop, LoopSettings
 from scheduler.loop.fact_handlers import FactHandlers
+from scheduler.loop.schedule_one import ScheduleOne, SchedulingCycle
 from scheduler.model.fact import ResourceName
 from scheduler.model.pod import Pod
 from scheduler.out_of_tree.plugin_supervisor import PluginSupervisor
 from scheduler.out_of_tree.stall_timer import StallTimer
-from scheduler.preemption.evictions import EvictionGate, Evictions
+from scheduler.preemption.evictions import Evictions
 from scheduler.preemption.freed_capacity import FreedCapacities
 from scheduler.preemption.other_schedulers import OtherSchedulers
+from scheduler.preemption.preemptions import EvictionGate, Preemptions
+from scheduler.preemption.preemptors import Preemptors
 from scheduler.queue.hints import ProfileRules, rules_for
 from scheduler.queue.queue_settings import QueueSettings
 from scheduler.queue.scheduling_queue import SchedulingQueue
-from scheduler.reporting.failure_handler import AttemptFailure, FailureHandler
+from scheduler.reporting.clock import Clock
+from scheduler.reporting.failure_handler import FailureHandler
 from scheduler.reporting.inbox import Inbox
 from scheduler.reporting.status_writer import StatusWriter
+from scheduler.reporting.tasks import Tasks
 from scheduler.reporting.telemetry import Telemetry
 
 
@@ -45,7 +48,7 @@ class LoopConfiguration:
         profiles: By scheduler name, one at least.
         out_of_tree: By scheduler name, the plugins that did not come with the scheduler.
         queue: How long pods wait.
-        extenders: The extenders, and how they are asked.
+        extenders: The extenders, and how they are called.
         awaited: What must have been listed before a decision.
     """
 
@@ -63,206 +66,180 @@ class LoopConfiguration:
 
 @dataclass(frozen=True, slots=True)
 class AppliedConfiguration:
-    """What became of pods that wait when a setup was replaced.
+    """What became of waiting pods when the configuration was replaced.
 
     Args:
-        taken: How many had waited for a profile that exists now.
-        left: How many waited for a profile that exists no more.
+        adopted: How many had waited for a profile that exists now.
+        dismissed: How many waited for a profile that exists no more.
     """
 
-    taken: int
-    left: int
+    adopted: int
+    dismissed: int
 
 
 class SchedulerCore:
     """The loop with its cache and queue, and the inbox that leads to it.
 
-    Every part is made when another first asks for it, so that those who need one another find one
-    another here.
-
     Args:
-        setup: What the configuration at the start means.
-        requests: Keeps to the rate limit by itself.
-        binds: Does not, since a bind waits for *pace* first and is checked once more after it.
-        pace: Waits until the rate limit lets a request leave.
-        telemetry: Hears of everything.
+        configuration: What the configuration at the start means.
+        requests: Sends evictions and statuses; it waits for the rate limit by itself.
+        binds: Sends what binding attempts write, which waits for the rate limit first.
         may_act: Tells whether this process leads right now.
-        loop_settings: How the loop shares its time.
-        timer: Breaks off plugins that stall.
-        clock: Monotonic seconds.
-        wall: The time of day, in seconds since 1970.
+        settings: How the loop shares its time.
+        timer: Interrupts plugins that stall.
     """
 
     def __init__(
         self,
         *,
-        setup: LoopConfiguration,
+        configuration: LoopConfiguration,
         requests: Requests,
-        binds: Requests,
-        pace: Callable[[], Awaitable[None]],
+        binds: BindingRequests,
         telemetry: Telemetry,
         may_act: Callable[[], bool],
-        loop_settings: LoopSettings,
+        settings: LoopSettings,
         timer: StallTimer | None = None,
-        clock: Callable[[], float] = time.monotonic,
-        wall: Callable[[], float] = time.time,
+        clock: Clock | None = None,
     ) -> None:
-        self._setup = setup
-        self._requests = requests
-        self._binds = binds
-        self._pace = pace
         self._telemetry = telemetry
-        self._may_act = may_act
-        self._loop_settings = loop_settings
-        self.clock = clock
-        self._wall = wall
-        self._ours = set(setup.profiles)
-        self.cache, self.inbox, self._rooms = ClusterCache(), Inbox(), FreedCapacities()
-        self.care = PluginSupervisor(setup.profiles, setup.out_of_tree, telemetry, timer)
+        self.clock = clock = clock or Clock()
+
+        # What is known, and who is responsible for it.
+        self.cache = ClusterCache()
+        self.inbox = Inbox()
+        self._pending = PendingPods(configuration.profiles)
+        self.supervisor = PluginSupervisor(
+            configuration.profiles, configuration.out_of_tree, telemetry, timer
+        )
         self.status = StatusWriter(requests, telemetry)
-        self._gate = EvictionGate(lambda pod: self.evictions.holds_back(pod))  # noqa: PLW0108 - later
 
-    def apply_configuration(self, setup: LoopConfiguration, now: float) -> AppliedConfiguration:
-        """Go on with *setup*: to be called by the loop, which is between two pods then.
+        # The queue, and what keeps preemptors out of it.
+        self.preemptions = Preemptions(self.cache)
+        self._gate = EvictionGate(self.preemptions)
+        self.queue = SchedulingQueue(
+            self._rules(configuration),
+            self._sort_key(configuration),
+            configuration.queue,
+            telemetry,
+        )
+        self.freed = FreedCapacities()
+        preemptors = Preemptors(self.preemptions, self.freed, self.queue, self.status, clock)
+        failures = FailureHandler(self.queue, self._pending, self.status, telemetry, clock)
 
-        Pods on their way to a node keep the plugins and extenders that sent them there. Everybody
-        else is asked about anew; nobody is dropped, except that pods of a name without a profile
-        wait outside.
+        # What carries decisions out.
+        self.binding = BindingCycle(
+            assumptions=Assumptions(self.cache, self.queue, clock, preemptors.pod_left),
+            queue=self.queue,
+            plugins=BindingPlugins(self.cache, telemetry, self.supervisor),
+            requests=binds,
+            failures=failures,
+            tasks=Tasks(self.inbox),
+            telemetry=telemetry,
+            clock=clock,
+        )
+        self.evictions = Evictions(
+            preemptors=preemptors,
+            pending=self._pending,
+            binding=self.binding,
+            failures=failures,
+            requests=requests,
+            tasks=Tasks(self.inbox),
+            telemetry=telemetry,
+            clock=clock,
+        )
+        self.other_schedulers = OtherSchedulers(
+            cache=self.cache,
+            queue=self.queue,
+            pending=self._pending,
+            freed=self.freed,
+            telemetry=telemetry,
+            may_act=may_act,
+            clock=clock,
+        )
+
+        # The loop.
+        self._handlers = FactHandlers(
+            cache=self.cache,
+            queue=self.queue,
+            pending=self._pending,
+            preemptors=preemptors,
+            other_schedulers=self.other_schedulers,
+            binding=self.binding,
+            failures=failures,
+        )
+        self._handlers.await_listing(configuration.awaited)
+        self._cycle = SchedulingCycle(
+            cache=self.cache,
+            queue=self.queue,
+            supervisor=self.supervisor,
+            telemetry=telemetry,
+            extenders=configuration.extenders,
+            seed=settings.seed,
+        )
+        self.loop = ControlLoop(
+            inbox=self.inbox,
+            queue=self.queue,
+            handlers=self._handlers,
+            one=ScheduleOne(
+                queue=self.queue,
+                cycle=self._cycle,
+                binding=self.binding,
+                evictions=self.evictions,
+                failures=failures,
+                other_schedulers=self.other_schedulers,
+                telemetry=telemetry,
+                clock=clock,
+            ),
+            telemetry=telemetry,
+            may_act=may_act,
+            clock=clock,
+            settings=settings,
+        )
+
+    def apply_configuration(
+        self, configuration: LoopConfiguration, now: float
+    ) -> AppliedConfiguration:
+        """Go on with another configuration; only the loop calls this, between two pods.
+
+        Pods on their way to a node keep the plugins and extenders that sent them there. The others
+        are judged anew. No pod is dropped, except that those without a profile leave the queue.
         """
-        before = self.care.names
-        names = frozenset(setup.profiles)
-        left = self.handlers.leave(before - names)
-        self.care.replace(setup.profiles, setup.out_of_tree)
+        before = self.supervisor.names
+        names = frozenset(configuration.profiles)
+        dismissed = self._handlers.dismiss(before - names)
+        self.supervisor.replace(configuration.profiles, configuration.out_of_tree)
         self.queue.replace_rules(
-            self._rules(setup), now, sort_key=self._sort_key(setup), settings=setup.queue
+            self._rules(configuration),
+            now,
+            sort_key=self._sort_key(configuration),
+            settings=configuration.queue,
         )
-        self.loop.use_extenders(setup.extenders, setup.awaited)
-        self.binding.use_extenders(setup.extenders)
-        return AppliedConfiguration(taken=self.handlers.serve(names - before), left=left)
+        self._cycle.extenders = configuration.extenders
+        self._handlers.await_listing(configuration.awaited)
+        return AppliedConfiguration(self._handlers.adopt(names - before), dismissed)
 
-    @cached_property
-    def loop(self) -> ControlLoop:
-        """The only writer of cache and queue."""
-        return ControlLoop(
-            care=self.care,
-            cache=self.cache,
-            queue=self.queue,
-            inbox=self.inbox,
-            handlers=self.handlers,
-            binding=self.binding,
-            failures=self._failures,
-            evictions=self.evictions,
-            other_schedulers=self.other_schedulers,
-            rooms=self._rooms,
-            telemetry=self._telemetry,
-            awaited=self._setup.awaited,
-            may_act=self._may_act,
-            clock=self.clock,
-            settings=self._loop_settings,
-            extenders=self._setup.extenders,
+    def _rules(self, configuration: LoopConfiguration) -> Mapping[str, ProfileRules]:
+        """Return the gates and hints of each profile: its plugins', and the preemption gate."""
+        beside = (
+            (self._gate, ExtenderVerdicts()) if configuration.extenders.extenders else (self._gate,)
         )
-
-    @cached_property
-    def queue(self) -> SchedulingQueue:
-        """The pods that wait."""
-        return SchedulingQueue(
-            self._rules(self._setup),
-            self._sort_key(self._setup),
-            self._setup.queue,
-            self._telemetry,
-        )
-
-    @cached_property
-    def handlers(self) -> FactHandlers:
-        """What each fact means."""
-        return FactHandlers(
-            self.cache,
-            self.queue,
-            self._ours,
-            evictions=self.evictions,
-            other_schedulers=self.other_schedulers,
-            on_assumed_pod_deleted=self.binding.on_assumed_pod_deleted,
-            unreadable=lambda pod: self._failures.report(pod, _unreadable(pod)),
-        )
-
-    @cached_property
-    def binding(self) -> BindingCycle:
-        """Pods on their way to a node."""
-        return BindingCycle(
-            cache=self.cache,
-            queue=self.queue,
-            inbox=self.inbox,
-            failures=self._failures,
-            plugins=BindingPlugins(self.cache, self._telemetry, self.care),
-            requests=BindingRequests(self._binds, self._pace, self._telemetry),
-            telemetry=self._telemetry,
-            clock=self.clock,
-            extenders=self._setup.extenders,
-            left=lambda pod: self.evictions.left(pod),  # noqa: PLW0108 - later
-        )
-
-    @cached_property
-    def evictions(self) -> Evictions:
-        """Room that is being made."""
-        return Evictions(
-            rooms=self._rooms,
-            cache=self.cache,
-            queue=self.queue,
-            inbox=self.inbox,
-            requests=self._requests,
-            binding=self.binding,
-            status=self.status,
-            telemetry=self._telemetry,
-            clock=self.clock,
-            wall=self._stamp,
-        )
-
-    @cached_property
-    def other_schedulers(self) -> OtherSchedulers:
-        """What others do on our nodes."""
-        return OtherSchedulers(
-            cache=self.cache,
-            queue=self.queue,
-            ours=self._ours,
-            rooms=self._rooms,
-            telemetry=self._telemetry,
-            may_act=self._may_act,
-            wall_seconds=self._wall,
-        )
-
-    @cached_property
-    def _failures(self) -> FailureHandler:
-        return FailureHandler(
-            queue=self.queue,
-            status=self.status,
-            telemetry=self._telemetry,
-            newest=lambda pod: self.handlers.newest(pod),  # noqa: PLW0108 - later
-            ours=self._ours,
-            clock=self.clock,
-            wall=self._stamp,
-        )
-
-    def _stamp(self) -> str:
-        return datetime.fromtimestamp(self._wall(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-    def _rules(self, setup: LoopConfiguration) -> Mapping[str, ProfileRules]:
-        """Return what the queue asks, by profile: of its plugins, and of who stands beside."""
-        beside = (self._gate, ExtenderVerdicts()) if setup.extenders.extenders else (self._gate,)
         return {
-            name: self.care.rules(profile, rules_for((*profile.plugins, *beside)))
-            for name, profile in setup.profiles.items()
+            name: self.supervisor.rules(profile, rules_for((*profile.plugins, *beside)))
+            for name, profile in configuration.profiles.items()
         }
 
-    def _sort_key(self, setup: LoopConfiguration) -> Callable[[Pod], SortKey]:
-        return _careful_sort_key(setup.first, self.care, self._telemetry)
+    def _sort_key(self, configuration: LoopConfiguration) -> Callable[[Pod], SortKey]:
+        return _supervised_sort_key(configuration.first, self.supervisor, self._telemetry)
 
 
-def _careful_sort_key(
-    profile: Profile, care: PluginSupervisor, telemetry: Telemetry
+def _supervised_sort_key(
+    profile: Profile, supervisor: PluginSupervisor, telemetry: Telemetry
 ) -> Callable[[Pod], SortKey]:
-    """Return the plugin's key, by which pods can always be ordered whatever the plugin does."""
+    """Return the plugin's key; one that is out-of-tree cannot break the order of the queue."""
     plugin = profile.queue_sort
-    sort_key = care.method("QueueSort", profile, plugin.name, plugin.sort_key)
+    if not supervisor.is_out_of_tree(profile, plugin.name):
+        return plugin.sort_key
+    sort_key = supervisor.method("QueueSort", profile, plugin.name, plugin.sort_key)
     kind: type[SortKey] = type(plugin.sort_key(Pod()))
 
     def key(pod: Pod) -> SortKey:
@@ -277,7 +254,3 @@ def _careful_sort_key(
         return kind()
 
     return key
-
-
-def _unreadable(pod: Pod) -> AttemptFailure:
-    return AttemptFailure.error(f"the pod cannot be read: {pod.malformed}")

@@ -1,15 +1,17 @@
 """What each fact means for cache and queue.
 
-Source: ``pkg/scheduler/eventhandlers.go``. Pods that are bound, by whomever, go to the cache;
-pending pods of our profiles go to the queue; of those of others only counts where they mean to go.
-They are remembered, though: the next configuration may have a profile for them.
+Source: ``pkg/scheduler/eventhandlers.go``. Pods that are bound, by whichever scheduler, enter the
+cache; pending pods of our profiles enter the queue; of those of other schedulers only the
+nomination counts.
 """
 
 from collections import deque
-from collections.abc import Callable, Collection
+from collections.abc import Collection, Iterable
 from typing import Final, assert_never
 
+from scheduler.binding.binding_cycle import BindingCycle
 from scheduler.cache.cluster_cache import ClusterCache
+from scheduler.cache.pending_pods import PendingPods
 from scheduler.framework.cluster_event import (
     ASSIGNED_POD_ADD,
     ASSIGNED_POD_DELETE,
@@ -35,9 +37,10 @@ from scheduler.model.node import Node
 from scheduler.model.objects import CustomObject
 from scheduler.model.pod import Pod
 from scheduler.model.trust import is_rejected_by_kubelet
-from scheduler.preemption.evictions import Evictions
 from scheduler.preemption.other_schedulers import OtherSchedulers
+from scheduler.preemption.preemptors import Preemptors
 from scheduler.queue.scheduling_queue import PODS_AT_ONCE, SchedulingQueue
+from scheduler.reporting.failure_handler import FailureHandler
 
 STORAGE: Final = frozenset(
     {
@@ -57,111 +60,203 @@ class FactHandlers:
     """Applies facts, one at a time, to cache and queue.
 
     Args:
-        ours: The scheduler names that our profiles answer to; kept up to date here, for all who
-            look at it.
-        evictions: Hear of pods that leave, pods that need no room any more, and nodes that vanish.
-        neighbours: Hear what others do.
-        condemned: Called for an assumed pod whose deletion has begun, with the pod.
-        unreadable: Called for a pending pod of ours that cannot be read.
+        pending: The newest version of every pod without a node.
+        preemptors: Wait for pods to leave, and give up when their node is removed.
+        other_schedulers: Draws conclusions from what others place and kubelets reject.
+        binding: Gives up assumed pods whose deletion has begun.
+        failures: Reports pods that cannot be read.
     """
 
     def __init__(
         self,
+        *,
         cache: ClusterCache,
         queue: SchedulingQueue,
-        ours: set[str],
-        *,
-        evictions: Evictions,
+        pending: PendingPods,
+        preemptors: Preemptors,
         other_schedulers: OtherSchedulers,
-        on_assumed_pod_deleted: Callable[[Pod], None],
-        unreadable: Callable[[Pod], None],
+        binding: BindingCycle,
+        failures: FailureHandler,
     ) -> None:
         self._cache = cache
         self._queue = queue
-        self._ours = ours
-        self._evictions = evictions
+        self._pending = pending
+        self._preemptors = preemptors
         self._other_schedulers = other_schedulers
-        self._on_assumed_pod_deleted = on_assumed_pod_deleted
-        self._unreadable = unreadable
-        self._pending: dict[str, Pod] = {}
-        self._leaving: deque[Pod] = deque()
-        self._coming: deque[Pod] = deque()
-        self.listed: set[ResourceName] = set()
+        self._binding = binding
+        self._failures = failures
+        self._listed: set[ResourceName] = set()
+        self._awaited: frozenset[ResourceName] = frozenset()
+        self._dismissed: deque[Pod] = deque()
+        self._adopted: deque[Pod] = deque()
 
-    def newest(self, pod: Pod) -> Pod | None:
-        """Return the newest version of a pending pod, or its successor of the same name."""
-        return self._pending.get(pod.key)
+    @property
+    def synced(self) -> bool:
+        """Whether every resource that decisions need has been listed and applied."""
+        return self._awaited <= self._listed
 
-    def leave(self, names: Collection[str]) -> int:
-        """Serve pods of these *names* no longer, and return how many of them waited.
+    def await_listing(self, resources: Iterable[ResourceName]) -> None:
+        """Be synced only once these *resources* have been listed as well."""
+        self._awaited = self._awaited.union(resources)
 
-        Who has a node already is still bound. The rest is up to ``catch_up``.
+    def apply(self, fact: Fact, now: float) -> None:
+        """Bring cache and queue up to date with *fact*."""
+        match fact:
+            case Listed(resource):
+                self._listed.add(resource)
+            case Added(Resource.POD, Pod() as new):
+                self._pod_added(new, now)
+            case Updated(Resource.POD, Pod() as old, Pod() as new):
+                self._pod_updated(old, new, now)
+            case Deleted(Resource.POD, Pod() as old):
+                self._pod_deleted(old, now)
+            case Added() | Updated() | Deleted() if fact.resource == Resource.NODE:
+                self._apply_node(fact, now)
+            case Added() | Updated() | Deleted() if fact.resource == Resource.FAILED_POD:
+                self._apply_failed(fact, now)
+            case Added() | Updated() | Deleted():
+                self._apply_object(fact, now)
+            case _:
+                assert_never(fact)
+
+    # A changed configuration.
+
+    def dismiss(self, names: Collection[str]) -> int:
+        """Schedule pods of these *names* no longer, and return how many of them wait.
+
+        Pods that have a node already are still bound. ``catch_up`` does the rest.
         """
-        self._ours.difference_update(names)
-        left = self._pending_of(names)
-        self._leaving.extend(left)
-        return len(left)
+        pods = self._pending.remove_names(names)
+        self._dismissed.extend(pods)
+        return len(pods)
 
-    def serve(self, names: Collection[str]) -> int:
-        """Serve pods of these *names* from now on, and return how many of them wait already.
+    def adopt(self, names: Collection[str]) -> int:
+        """Schedule pods of these *names* from now on, and return how many of them wait already.
 
-        They are taken into the queue by ``catch_up``.
+        ``catch_up`` adds them to the queue.
         """
-        self._ours.update(names)
-        found = self._pending_of(names)
-        self._coming.extend(found)
-        return len(found)
+        pods = self._pending.add_names(names)
+        self._adopted.extend(pods)
+        return len(pods)
 
     def catch_up(self, now: float) -> bool:
         """Go on with what concerns many pods, a few at a time; tell whether more are left.
 
         Nothing is applied and nothing is popped before all is done.
         """
-        if self._leaving:
-            for _ in range(min(len(self._leaving), PODS_AT_ONCE)):
-                pod = self._leaving.popleft()
+        if self._dismissed:
+            for _ in range(min(len(self._dismissed), PODS_AT_ONCE)):
+                pod = self._dismissed.popleft()
                 self._queue.delete(pod, now)
-                self._evictions.abandon(pod)
+                self._preemptors.abandon(pod)
                 if not self._cache.is_assumed(pod.uid):
                     self._queue.follow_foreign(pod, now)
             return True
         if self._queue.catch_up():
             return True
-        for _ in range(min(len(self._coming), PODS_AT_ONCE)):
-            pod = self._coming.popleft()
+        for _ in range(min(len(self._adopted), PODS_AT_ONCE)):
+            pod = self._adopted.popleft()
             self._queue.take_over(pod)
             self._pending_added(pod, now)
-        return bool(self._coming)
+        return bool(self._adopted)
 
-    def _pending_of(self, names: Collection[str]) -> list[Pod]:
-        if not names:
-            return []
-        return [pod for pod in self._pending.values() if pod.spec.scheduler_name in names]
+    # Time.
 
-    def apply(self, fact: Fact, now: float) -> None:
-        """Bring cache and queue up to date with *fact*."""
-        match fact:
-            case Listed(resource):
-                self.listed.add(resource)
-            case Added() | Updated() | Deleted():
-                self._apply_change(fact, now)
-            case _:
-                assert_never(fact)
+    def next_change(self) -> float | None:
+        """Return when time alone changes something next."""
+        return self._other_schedulers.next_change()
 
-    def _apply_change(self, fact: Added | Updated | Deleted, now: float) -> None:
-        match fact.resource:
-            case Resource.POD:
-                self._apply_pod(fact, now)
-            case Resource.NODE:
-                self._apply_node(fact, now)
-            case Resource.FAILED_POD:
-                self._apply_failed(fact, now)
-            case _:
-                self._apply_object(fact)
-                if fact.resource in STORAGE or isinstance(_thing(fact), CustomObject):
-                    self._note_object(fact, now)
+    def pass_time(self, now: float) -> bool:
+        """Apply what time alone has changed; tell whether there was anything."""
+        due = self._other_schedulers.next_change()
+        if due is None or due > now:
+            return False
+        self._other_schedulers.pass_time(now)
+        return True
 
-    # Nodes.
+    # Pods.
+
+    def _pod_added(self, pod: Pod, now: float) -> None:
+        if pod.node_name:
+            self._assigned_added(pod, now)
+        elif self._concerns_us(pod):
+            self._pending_added(pod, now)
+        else:
+            self._pending.put(pod)
+            self._queue.follow_foreign(pod, now)
+
+    def _pod_updated(self, old: Pod, new: Pod, now: float) -> None:
+        if old.node_name:
+            self._cache.add_pod(new)
+            for event in pod_changes(old, new):
+                self._queue.note(Change(event, old, new), now)
+            self._other_schedulers.pod_updated(old, new, now)
+        elif new.node_name:
+            if self._pending.is_ours(new):
+                self._leave_queue(new, now)
+            else:
+                self._pending.drop(new)
+            self._assigned_added(new, now)
+        elif self._concerns_us(old):
+            self._pending_updated(old, new, now)
+        else:
+            self._pending.put(new)
+            self._queue.follow_foreign(new, now)
+
+    def _pod_deleted(self, pod: Pod, now: float) -> None:
+        # The last version that was seen may be pending although we have bound the pod meanwhile.
+        # It is assumed then, and its end is handled like that of any pending pod.
+        if pod.node_name:
+            placed = self._cache.remove_pod(pod.uid) or pod
+            self._queue.note(Change(ASSIGNED_POD_DELETE, placed, None), now)
+            self._preemptors.pod_left(placed)
+            self._other_schedulers.pod_left(placed, now)
+        elif self._concerns_us(pod):
+            self._leave_queue(pod, now)
+            if self._cache.is_assumed(pod.uid):
+                self._binding.on_assumed_pod_deleted(pod)
+        else:
+            self._pending.drop(pod)
+            self._other_schedulers.pod_left(pod, now)
+
+    def _assigned_added(self, pod: Pod, now: float) -> None:
+        self._cache.add_pod(pod)
+        self._queue.note(Change(ASSIGNED_POD_ADD, None, pod), now)
+        self._other_schedulers.pod_placed(pod, now)
+
+    def _pending_added(self, pod: Pod, now: float) -> None:
+        self._pending.put(pod)
+        if pod.malformed:
+            self._failures.report_malformed(pod)
+        elif not self._cache.is_assumed(pod.uid):
+            self._queue.add(pod, now)
+
+    def _pending_updated(self, old: Pod, new: Pod, now: float) -> None:
+        self._pending.put(new)
+        deletion_began = new.terminating and not old.terminating
+        if deletion_began:
+            self._preemptors.abandon(new)
+        if new.malformed:
+            self._queue.delete(new, now)
+            self._failures.report_malformed(new)
+        elif self._cache.is_assumed(new.uid):
+            if deletion_began:
+                self._binding.on_assumed_pod_deleted(new)
+        elif old.malformed:
+            self._queue.add(new, now)
+        else:
+            self._queue.update(old, new, now)
+
+    def _leave_queue(self, pod: Pod, now: float) -> None:
+        self._pending.drop(pod)
+        self._queue.delete(pod, now)
+        self._preemptors.abandon(pod)
+
+    def _concerns_us(self, pod: Pod) -> bool:
+        """Tell whether a pending pod is ours, or was when its node was chosen."""
+        return self._pending.is_ours(pod) or self._cache.is_assumed(pod.uid)
+
+    # Other objects.
 
     def _apply_node(self, fact: Added | Updated | Deleted, now: float) -> None:
         match fact:
@@ -175,146 +270,39 @@ class FactHandlers:
             case Deleted(old=Node() as old):
                 self._queue.note(Change(NODE_DELETE, old, None), now)
                 self._cache.remove_node(old.name)
-                self._evictions.node_vanished(old.name)
-                self._other_schedulers.vanished(old.name, now)
-
-    def _apply_object(self, fact: Added | Updated | Deleted) -> None:
-        match fact:
-            case Added(resource, new) | Updated(resource, _, new):
-                self._cache.put(resource, new)
-            case Deleted(resource, old):
-                self._cache.drop(resource, old)
-
-    def _note_object(self, fact: Added | Updated | Deleted, now: float) -> None:
-        """Tell the queue: some plugin may wait for the object."""
-        match fact:
-            case Added(resource, new):
-                self._queue.note(Change(ClusterEvent(resource, Action.ADD), None, new), now)
-            case Updated(resource, old, new):
-                self._queue.note(Change(ClusterEvent(resource, Action.UPDATE), old, new), now)
-            case Deleted(resource, old):
-                self._queue.note(Change(ClusterEvent(resource, Action.DELETE), old, None), now)
+                self._preemptors.node_removed(old.name)
+                self._other_schedulers.node_removed(old.name, now)
 
     def _apply_failed(self, fact: Added | Updated | Deleted, now: float) -> None:
-        """Hear of a pod that a kubelet refused, once; what else fails is nobody's business here."""
-        if isinstance(fact, Deleted) or not self._is_refusal(fact.new):
+        """Take in a pod that a kubelet rejected, once; other failed pods concern nobody here."""
+        if isinstance(fact, Deleted) or not self._is_rejection(fact.new):
             return
-        if isinstance(fact, Updated) and self._is_refusal(fact.old):
+        if isinstance(fact, Updated) and self._is_rejection(fact.old):
             return
-        assert isinstance(fact.new, Pod)
-        # What had failed before we came is history: it is no news, but it counts as long as it did.
-        if Resource.FAILED_POD in self.listed:
-            self._other_schedulers.refused(fact.new, now)
+        assert isinstance(fact.new, Pod), f"{fact.resource} brought a {type(fact.new).__name__}"
+        if Resource.FAILED_POD in self._listed:
+            self._other_schedulers.kubelet_rejected(fact.new, now)
         else:
-            self._other_schedulers.had_refused(fact.new, now)
+            # It failed before this process started: no news, but the node is distrusted from then.
+            self._other_schedulers.kubelet_had_rejected(fact.new, now)
 
-    def _is_refusal(self, item: KubeObject) -> bool:
-        return isinstance(item, Pod) and self._is_ours(item) and is_rejected_by_kubelet(item)
+    def _is_rejection(self, item: KubeObject) -> bool:
+        return (
+            isinstance(item, Pod) and self._pending.is_ours(item) and is_rejected_by_kubelet(item)
+        )
 
-    # Pods.
-
-    def _apply_pod(self, fact: Added | Updated | Deleted, now: float) -> None:
+    def _apply_object(self, fact: Added | Updated | Deleted, now: float) -> None:
+        """Keep a small object, and wake the pods that wait for one like it."""
         match fact:
-            case Added(new=Pod() as new):
-                self._pod_added(new, now)
-            case Updated(old=Pod() as old, new=Pod() as new):
-                self._pod_updated(old, new, now)
-            case Deleted(old=Pod() as old):
-                self._pod_deleted(old, now)
-
-    def _pod_added(self, pod: Pod, now: float) -> None:
-        if pod.node_name:
-            self._assigned_added(pod, now)
-        elif self._concerns_us(pod):
-            self._pending_added(pod, now)
-        else:
-            self._pending[pod.key] = pod
-            self._queue.follow_foreign(pod, now)
-
-    def _pod_updated(self, old: Pod, new: Pod, now: float) -> None:
-        if old.node_name:
-            self._cache.add_pod(new)
-            for event in pod_changes(old, new):
-                self._queue.note(Change(event, old, new), now)
-            self._other_schedulers.updated(old, new, now)
-        elif new.node_name:
-            if self._is_ours(new):
-                self._leave_queue(new, now)
-            else:
-                self._forget(new)
-            self._assigned_added(new, now)
-        elif self._concerns_us(old):
-            self._pending_updated(old, new, now)
-        else:
-            self._pending[new.key] = new
-            self._queue.follow_foreign(new, now)
-
-    def _pod_deleted(self, pod: Pod, now: float) -> None:
-        # A deletion that was not seen may be that of a pod we had bound meanwhile: it is assumed
-        # then, and the end of an assumed pod is handled like that of any pending one.
-        if pod.node_name:
-            self._assigned_deleted(pod, now)
-        elif self._concerns_us(pod):
-            self._pending_deleted(pod, now)
-        else:
-            self._forget(pod)
-            self._other_schedulers.gone(pod, now)
-
-    def _assigned_added(self, pod: Pod, now: float) -> None:
-        self._cache.add_pod(pod)
-        self._queue.note(Change(ASSIGNED_POD_ADD, None, pod), now)
-        self._other_schedulers.placed(pod, now)
-
-    def _assigned_deleted(self, pod: Pod, now: float) -> None:
-        placed = self._cache.remove_pod(pod.uid) or pod
-        self._queue.note(Change(ASSIGNED_POD_DELETE, placed, None), now)
-        self._evictions.left(placed)
-        self._other_schedulers.gone(placed, now)
-
-    def _pending_added(self, pod: Pod, now: float) -> None:
-        self._pending[pod.key] = pod
-        if pod.malformed:
-            self._unreadable(pod)
-        elif not self._cache.is_assumed(pod.uid):
-            self._queue.add(pod, now)
-
-    def _pending_updated(self, old: Pod, new: Pod, now: float) -> None:
-        self._pending[new.key] = new
-        if new.terminating and not old.terminating:
-            self._evictions.abandon(new)
-        if new.malformed:
-            self._queue.delete(new, now)
-            self._unreadable(new)
-        elif self._cache.is_assumed(new.uid):
-            if new.terminating and not old.terminating:
-                self._on_assumed_pod_deleted(new)
-        elif old.malformed:
-            self._queue.add(new, now)
-        else:
-            self._queue.update(old, new, now)
-
-    def _pending_deleted(self, pod: Pod, now: float) -> None:
-        self._leave_queue(pod, now)
-        if self._cache.is_assumed(pod.uid):
-            self._on_assumed_pod_deleted(pod)
-
-    def _leave_queue(self, pod: Pod, now: float) -> None:
-        self._forget(pod)
-        self._queue.delete(pod, now)
-        self._evictions.abandon(pod)
-
-    def _forget(self, pod: Pod) -> None:
-        known = self._pending.get(pod.key)
-        if known is not None and known.uid == pod.uid:
-            del self._pending[pod.key]
-
-    def _concerns_us(self, pod: Pod) -> bool:
-        """Tell whether a pending pod is ours, or was when its node was chosen."""
-        return self._is_ours(pod) or self._cache.is_assumed(pod.uid)
-
-    def _is_ours(self, pod: Pod) -> bool:
-        return pod.spec.scheduler_name in self._ours
-
-
-def _thing(fact: Added | Updated | Deleted) -> KubeObject:
-    return fact.old if isinstance(fact, Deleted) else fact.new
+            case Added(resource, new):
+                self._cache.put(resource, new)
+                change = Change(ClusterEvent(resource, Action.ADD), None, new)
+            case Updated(resource, old, new):
+                self._cache.put(resource, new)
+                change = Change(ClusterEvent(resource, Action.UPDATE), old, new)
+            case Deleted(resource, old):
+                self._cache.drop(resource, old)
+                change = Change(ClusterEvent(resource, Action.DELETE), old, None)
+        item = change.old if change.new is None else change.new
+        if fact.resource in STORAGE or isinstance(item, CustomObject):
+            self._queue.note(change, now)

@@ -1,4 +1,4 @@
-"""Where a pod wants to be: near nodes with labels, near other pods, spread over domains."""
+"""Affinity and topology spread constraints, as written in a pod's spec."""
 
 from scheduler.model.meta import LabelSelector, LabelSelectorRequirement, Struct
 
@@ -24,7 +24,7 @@ class PreferredSchedulingTerm(Struct, frozen=True):
 
 
 class NodeAffinity(Struct, frozen=True):
-    """Requirements and wishes about a node's labels."""
+    """Required and preferred node selector terms."""
 
     required_during_scheduling_ignored_during_execution: NodeSelector | None = None
     preferred_during_scheduling_ignored_during_execution: (
@@ -33,7 +33,7 @@ class NodeAffinity(Struct, frozen=True):
 
 
 class PodAffinityTerm(Struct, frozen=True):
-    """Pods in some namespaces that match a selector, and the topology in which they count."""
+    """Selects pods by namespace and labels, and names the topology in which they count."""
 
     topology_key: str = ""
     label_selector: LabelSelector | None = None
@@ -51,7 +51,7 @@ class WeightedPodAffinityTerm(Struct, frozen=True):
 
 
 class PodAffinity(Struct, frozen=True):
-    """Pods to be near (or, as podAntiAffinity, to be far from)."""
+    """Required and preferred terms; ``podAntiAffinity`` has the same form."""
 
     required_during_scheduling_ignored_during_execution: tuple[PodAffinityTerm, ...] = ()
     preferred_during_scheduling_ignored_during_execution: tuple[WeightedPodAffinityTerm, ...] = ()
@@ -66,7 +66,7 @@ class Affinity(Struct, frozen=True):
 
 
 class TopologySpreadConstraint(Struct, frozen=True):
-    """How evenly matching pods must be spread over the domains of a topology."""
+    """How evenly matching pods have to be spread over the domains of a topology."""
 
     max_skew: int = 1
     topology_key: str = ""

@@ -1,4 +1,4 @@
-"""The containers of a pod, as far as scheduling reads them."""
+"""Containers of a pod: the fields that scheduling reads."""
 
 import msgspec
 
@@ -15,13 +15,13 @@ class ContainerPort(Struct, frozen=True):
 
 
 class RestartRule(Struct, frozen=True):
-    """What an exit of a container leads to."""
+    """What the kubelet does when a container exits."""
 
     action: str = ""
 
 
 class Container(Struct, frozen=True):
-    """A container, as far as scheduling reads it."""
+    """A container."""
 
     name: str = ""
     image: str = ""
@@ -32,12 +32,12 @@ class Container(Struct, frozen=True):
 
     @property
     def sidecar(self) -> bool:
-        """Whether, as an init container, it keeps running beside the others."""
+        """Whether it is a sidecar, if it is an init container: it keeps running with the others."""
         return self.restart_policy == "Always"
 
 
 class ContainerStatus(Struct, frozen=True):
-    """What the kubelet actuated for a container (in-place resize)."""
+    """The resources that the kubelet allocated and actuated for a container (in-place resize)."""
 
     name: str = ""
     resources: ResourceRequirements | None = None

@@ -1,4 +1,4 @@
-"""Disks that were part of Kubernetes once, as the CSI drivers know them that took them over.
+"""CSI migration: volumes of in-tree plugins, as the CSI drivers know them that replaced those.
 
 Source: ``csi-translation-lib/plugins/`` (in_tree_volume.go and one file for each plugin).
 """
@@ -31,7 +31,7 @@ BETA_ZONE: Final = "failure-domain.beta.kubernetes.io/zone"
 BETA_REGION: Final = "failure-domain.beta.kubernetes.io/region"
 
 UniqueVolume = tuple[str, str]
-"""A driver, and the driver's name for the volume."""
+"""A CSI driver, and its handle for the volume."""
 
 _Disk = (
     GcePersistentDiskSource
@@ -49,7 +49,7 @@ _TRANSLATED_KEPT: Final = 4096
 
 @dataclass(frozen=True, slots=True)
 class Successor:
-    """The driver that took over an in-tree plugin, and its node label for zones, if it has one."""
+    """The CSI driver that replaced an in-tree plugin, with its node label for zones if any."""
 
     driver: str
     zone_key: str = ""
@@ -70,7 +70,7 @@ SUCCESSORS: Final[Mapping[str, Successor]] = MappingProxyType(
 
 
 def plugin_of(source: Volume | PersistentVolumeSpec) -> str:
-    """Return the in-tree plugin that served a volume; empty where none did."""
+    """Return the in-tree plugin of a volume; empty if it has none."""
     match _disk_of(source):
         case GcePersistentDiskSource():
             return "kubernetes.io/gce-pd"
@@ -88,7 +88,7 @@ def plugin_of(source: Volume | PersistentVolumeSpec) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Untranslated:
-    """A disk of which its plugin's successor can make nothing."""
+    """A disk that cannot be translated for the driver that replaced its plugin."""
 
     why: str
 
@@ -96,11 +96,11 @@ class Untranslated:
 def volume_of(
     source: Volume | PersistentVolumeSpec, zones: str = ""
 ) -> UniqueVolume | Untranslated | None:
-    """Return an in-tree disk as its successor knows it; None where it is none.
+    """Translate an in-tree disk to the volume of a CSI driver; None if *source* is no such disk.
 
     Args:
-        source: Where the disk is described.
-        zones: The zones that are written on a PersistentVolume, if it is one.
+        source: The volume of a pod, or the spec of a PersistentVolume.
+        zones: The value of the zone label of a PersistentVolume.
     """
     match _disk_of(source):
         case GcePersistentDiskSource(pd_name=name):
@@ -120,7 +120,7 @@ def volume_of(
 
 
 def volume_behind(volume: PersistentVolume) -> UniqueVolume | None:
-    """Return what a PersistentVolume is to its driver; None where no driver attaches it."""
+    """Return a PersistentVolume as its CSI driver knows it; None if no driver attaches it."""
     csi = volume.spec.csi
     found = _translated_disk(volume) if csi is None else (csi.driver, csi.volume_handle)
     if found is None or isinstance(found, Untranslated):
@@ -129,7 +129,7 @@ def volume_behind(volume: PersistentVolume) -> UniqueVolume | None:
 
 
 def why_untranslated(volume: PersistentVolume) -> str:
-    """Return why the successor can make nothing of an in-tree volume; empty where it can."""
+    """Return why an in-tree volume cannot be translated; empty if it can, or is no such volume."""
     found = _translated_disk(volume)
     return found.why if isinstance(found, Untranslated) else ""
 
@@ -140,15 +140,15 @@ def _translated_disk(volume: PersistentVolume) -> UniqueVolume | Untranslated | 
 
 
 def driver_for(provisioner: str) -> str:
-    """Return the driver that makes the volumes of *provisioner*."""
+    """Return the CSI driver for *provisioner*, which may be the name of an in-tree plugin."""
     successor = SUCCESSORS.get(provisioner)
     return provisioner if successor is None else successor.driver
 
 
 def translated_affinity(volume: PersistentVolume) -> VolumeNodeAffinity | None:
-    """Return the node affinity of an in-tree volume in the words of its successor.
+    """Return the node affinity of an in-tree volume with the label keys of its CSI driver.
 
-    Zones in the affinity go before zones on the label.
+    Zones in the affinity take precedence over the zones in the volume's label.
     """
     key = SUCCESSORS[plugin_of(volume.spec)].zone_key
     if not key:

@@ -1,8 +1,7 @@
-"""Facts: what the watches tell, as values.
+"""Facts: the events of watches, as values.
 
-A fact is in the past tense. The loop drains facts into cache and queue; the results of its own
-bindings come back the same way. *old* is always the version that was told before, so that nobody
-needs to look it up again.
+The loop applies facts to cache and queue. *old* is always the version of the fact before, as in the
+event handlers of client-go, so that a handler need not look it up.
 """
 
 from dataclasses import dataclass
@@ -54,7 +53,10 @@ KubeObject = (
 
 
 class Resource(StrEnum):
-    """What can be watched, in the spelling of cluster events (``framework/types.go``)."""
+    """The resources that can be watched, in the spelling of cluster events.
+
+    Source: ``kube-scheduler/framework/types.go`` (EventResource).
+    """
 
     POD = "Pod"
     FAILED_POD = "FailedPod"
@@ -81,7 +83,7 @@ ResourceName = str
 
 @dataclass(frozen=True, slots=True)
 class Added:
-    """An object is there that was not there before."""
+    """An object appeared: it was created, or now matches the watch's selection."""
 
     resource: ResourceName
     new: KubeObject
@@ -89,7 +91,7 @@ class Added:
 
 @dataclass(frozen=True, slots=True)
 class Updated:
-    """An object changed in something we read."""
+    """A field of an object changed that scheduling reads."""
 
     resource: ResourceName
     old: KubeObject
@@ -98,10 +100,10 @@ class Updated:
 
 @dataclass(frozen=True, slots=True)
 class Deleted:
-    """An object is gone, or left the watch's selection.
+    """An object was deleted, or no longer matches the watch's selection.
 
-    *seen* is False where the deletion itself was missed and a later list no longer showed the
-    object; *old* may then be out of date.
+    *seen* is False if the deletion was missed and a later list no longer has the object: *old* may
+    then be out of date (client-go: DeletedFinalStateUnknown).
     """
 
     resource: ResourceName
@@ -111,7 +113,7 @@ class Deleted:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """Everything that existed when the watch began has been told."""
+    """All objects that existed when the watch began were reported (client-go: HasSynced)."""
 
     resource: ResourceName
 

@@ -1,4 +1,7 @@
-"""Ports on the host: which a pod wants there, and which stand in each other's way."""
+"""Host ports: which ones a pod uses, and which ones conflict.
+
+Source: ``kube-scheduler/framework/types.go`` (HostPortInfo).
+"""
 
 from collections.abc import Iterable, Iterator
 from typing import Final
@@ -10,7 +13,7 @@ _ANY_ADDRESS: Final = "0.0.0.0"  # noqa: S104 - a wildcard in a pod's spec
 
 
 class HostPort(Struct, frozen=True):
-    """A port wanted on the host; ``0.0.0.0`` is every address."""
+    """A port on the host; ``0.0.0.0`` stands for every address."""
 
     ip: str
     protocol: str
@@ -18,7 +21,7 @@ class HostPort(Struct, frozen=True):
 
 
 def host_ports_of(containers: Iterable[Container]) -> Iterator[HostPort]:
-    """Yield the ports that *containers* want on the host, with Kubernetes' defaults filled in."""
+    """Yield the host ports of *containers*, with Kubernetes' defaults filled in."""
     for container in containers:
         for port in container.ports:
             if port.host_port > 0:
@@ -30,7 +33,7 @@ def host_ports_of(containers: Iterable[Container]) -> Iterator[HostPort]:
 
 
 def ports_conflict(wanted: HostPort, used: HostPort) -> bool:
-    """Tell whether two host ports collide: the wildcard address meets every address."""
+    """Tell whether two host ports conflict: the wildcard address does with every address."""
     if (wanted.protocol, wanted.port) != (used.protocol, used.port):
         return False
     return _ANY_ADDRESS in {wanted.ip, used.ip} or wanted.ip == used.ip

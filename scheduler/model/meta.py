@@ -1,4 +1,4 @@
-"""What every Kubernetes object carries."""
+"""Metadata and other parts that Kubernetes objects have in common."""
 
 from collections.abc import Mapping
 from typing import Final, NewType
@@ -12,7 +12,11 @@ PodKey = NewType("PodKey", str)
 
 
 class Struct(msgspec.Struct, frozen=True, kw_only=True, rename="camel", gc=False):
-    """A frozen value in Kubernetes' spelling; unknown fields are passed over."""
+    """A frozen value in Kubernetes' spelling; unknown fields are ignored when decoding.
+
+    No garbage collection: a struct refers to no container that could refer back to it, and a
+    cluster has hundreds of thousands of them. Classes with ``dict=True`` switch it on again.
+    """
 
 
 class OwnerReference(Struct, frozen=True):
@@ -50,21 +54,24 @@ NOT_KEPT: Final = b"null"
 
 
 class Raw:
-    """Mixed into objects that can be sent on as they came: see the edge's ``with_raw``."""
+    """A mixin for objects that extenders get as the API server sent them (kube: ``with_raw``)."""
 
     @property
     def raw(self) -> bytes:
-        """The object as the API server sent it; ``null`` where that was not kept."""
+        """The object as the API server sent it; ``null`` if that was not kept."""
         kept: bytes = self.__dict__.get("_raw", NOT_KEPT)
         return kept
 
     def keep_raw(self, content: bytes) -> None:
-        """Keep what the object was decoded from."""
+        """Keep the JSON that the object was decoded from."""
         self.__dict__["_raw"] = content
 
 
 def differs(old: ObjectMeta, new: ObjectMeta) -> bool:
-    """Tell whether anything but the version changed."""
+    """Tell whether anything but the resource version changed.
+
+    Kubelets update nodes every few minutes without a change that scheduling reads.
+    """
     if old.resource_version == new.resource_version:
         return old != new
     return msgspec.structs.replace(old, resource_version=new.resource_version) != new

@@ -1,4 +1,4 @@
-"""A node, as far as scheduling reads it."""
+"""A node: the fields that scheduling reads."""
 
 from functools import cached_property
 
@@ -10,21 +10,21 @@ from scheduler.model.taints import Taint
 
 
 class NodeSpec(Struct, frozen=True):
-    """What an operator says about a node."""
+    """The desired state of a node."""
 
     unschedulable: bool = False
     taints: tuple[Taint, ...] = ()
 
 
 class ContainerImage(Struct, frozen=True):
-    """An image that a node holds, under all its names."""
+    """An image that is present on a node, with all its names."""
 
     names: tuple[str, ...] = ()
     size_bytes: int = 0
 
 
 class NodeStatus(Struct, frozen=True):
-    """What a kubelet says about its node."""
+    """The state of a node as its kubelet reports it."""
 
     allocatable: dict[str, str | int | float | None] = {}
     conditions: tuple[Condition, ...] = ()
@@ -33,7 +33,7 @@ class NodeStatus(Struct, frozen=True):
 
 
 class Node(Struct, Raw, frozen=True, dict=True, gc=True):
-    """A node. *malformed* tells why it cannot be read and is closed; empty where it can."""
+    """A node. *malformed* says why it cannot be parsed, which closes it to pods; mostly empty."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: NodeSpec = NodeSpec()
@@ -47,7 +47,7 @@ class Node(Struct, Raw, frozen=True, dict=True, gc=True):
 
     @cached_property
     def allocatable(self) -> Amounts:
-        """What pods may request in all: cpu in milli, everything else in units.
+        """How much pods may request in total: cpu in milli, everything else in units.
 
         Raises:
             MalformedObject: If a quantity cannot be read.
@@ -63,7 +63,7 @@ class Node(Struct, Raw, frozen=True, dict=True, gc=True):
 
     @property
     def allowed_pods(self) -> int:
-        """How many pods the kubelet takes."""
+        """How many pods the kubelet admits."""
         return self.allocatable.get(PODS, 0)
 
     def check(self) -> None:

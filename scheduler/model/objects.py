@@ -1,6 +1,7 @@
-"""The other objects that decisions read: namespaces, owners of pods, budgets, priority classes.
+"""Other objects that scheduling reads: namespaces, owners of pods, budgets, priority classes.
 
-Only fields that some rule reads are kept; of a custom resource nobody can tell which those are.
+Only fields that a rule reads are kept. Custom resources are kept whole, since out-of-tree plugins
+decide what they read.
 """
 
 from typing import Any
@@ -15,7 +16,7 @@ class Namespace(Struct, frozen=True):
 
 
 class ServiceSpec(Struct, frozen=True):
-    """Which pods a service fronts: absent selects none, an empty map selects all."""
+    """The pods of a service: an absent selector selects none, an empty one selects all."""
 
     selector: dict[str, str] | None = None
 
@@ -70,7 +71,7 @@ class PriorityClass(Struct, frozen=True):
 
 
 class PodDisruptionBudgetStatus(Struct, frozen=True):
-    """How many pods may go right now, and which are going already."""
+    """How many pods may be evicted now, and which ones are being evicted."""
 
     disruptions_allowed: int = 0
     disrupted_pods: dict[str, str | None] = {}

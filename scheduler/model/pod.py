@@ -1,4 +1,8 @@
-"""A pod, as far as scheduling reads it."""
+"""A pod: the fields that scheduling reads, and values derived from them.
+
+Derived values are computed once for each version of a pod: upstream caches them in PodInfo
+(``kube-scheduler/framework/types.go``).
+"""
 
 from collections.abc import Iterator
 from functools import cached_property
@@ -22,15 +26,15 @@ from scheduler.model.resources import Amounts
 from scheduler.model.volumes import PodClaim, Volume
 
 DISRUPTION_TARGET: Final = "DisruptionTarget"
-"""The condition of a pod that has to go, and through no fault of its own."""
+"""The condition of a pod that is deleted because of a disruption, such as preemption."""
 PREEMPTION_BY_SCHEDULER: Final = "PreemptionByScheduler"
-"""Its reason where the pod makes room for a more important one."""
+"""Its reason if a scheduler preempted the pod."""
 LATER_THAN_ANY: Final = "~"
-"""Sorts behind every time."""
+"""Sorts after every time."""
 
 
 class Pod(Struct, Raw, frozen=True, dict=True, gc=True):
-    """A pod. *malformed* tells why it cannot be read; empty where it can."""
+    """A pod. *malformed* says why it cannot be parsed; mostly empty."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: PodSpec = PodSpec()
@@ -74,15 +78,16 @@ class Pod(Struct, Raw, frozen=True, dict=True, gc=True):
 
     @property
     def made_by_kubelet(self) -> bool:
-        """Whether it is the mirror of a pod that a kubelet made by itself: a Node owns it."""
+        """Whether it is a mirror pod, which stands for a static pod: a Node owns it."""
         return any(owner.kind == "Node" for owner in self.metadata.owner_references)
 
     @cached_property
     def importance(self) -> tuple[int, str, str, str]:
-        """A key that sorts the most important pods first: the highest priority, started first.
+        """A sort key for the most important pods first: highest priority, then earliest start.
 
-        A pod that has not started is less important than one that has. (Upstream takes it to start
-        now, at each comparison anew: ``pkg/scheduler/util/utils.go``.)
+        A pod that has not started is less important than one that has. Upstream uses the current
+        time for it, read again at each comparison (``pkg/scheduler/util/utils.go``,
+        MoreImportantPod); here no clock is needed, and the order is the same.
         """
         # RFC 3339 in UTC and without fractions, as API servers write it: texts compare as times do.
         started = self.status.start_time or LATER_THAN_ANY
@@ -96,7 +101,7 @@ class Pod(Struct, Raw, frozen=True, dict=True, gc=True):
 
     @property
     def nominated_node(self) -> str:
-        """The node somebody means to make room on; empty mostly."""
+        """The node that the pod is nominated to; mostly empty."""
         return self.status.nominated_node_name
 
     @property
@@ -106,38 +111,38 @@ class Pod(Struct, Raw, frozen=True, dict=True, gc=True):
 
     @cached_property
     def requests(self) -> Amounts:
-        """What the pod must find free: its spec, without what a kubelet actuated."""
+        """What must be free on a node for the pod: by its spec, without in-place resizes."""
         return requests_of(self.spec, self.status, REQUESTED)
 
     @cached_property
     def placed_requests(self) -> Amounts:
-        """What the pod takes from the node it is on, in-place resizes counted."""
+        """What the pod takes from its node: in-place resizes that the kubelet actuated count."""
         if is_resized(self.status):
             return requests_of(self.spec, self.status, PLACED)
         return self.requests
 
     @cached_property
     def nonzero_requests(self) -> Amounts:
-        """What the pod takes in the eyes of scores: cpu and memory, with defaults."""
+        """How much cpu and memory the pod counts for in scores on its node, with defaults."""
         return nonzero_requests_of(self.spec, self.status, self.placed_requests)
 
     @cached_property
     def scored_requests(self) -> Amounts:
-        """What an incoming pod would take in the eyes of scores, with defaults per container.
+        """How much an incoming pod counts for in scores, with defaults for each container.
 
-        Requests at pod level are left out: upstream's scorer does not see them
+        Requests at pod level are left out: upstream's scorer does not read them
         (``noderesources/fit.go``).
         """
         return requests_of(self.spec, self.status, SCORED)
 
     @cached_property
     def affinity_terms(self) -> PodAffinityTerms:
-        """The pods it wants to be near to or apart from."""
+        """The compiled pod affinity and anti-affinity terms."""
         return read_terms(self.spec.affinity, self.metadata.namespace)
 
     @cached_property
     def host_ports(self) -> tuple[HostPort, ...]:
-        """Ports wanted on the host, of sidecars first and then of containers."""
+        """The host ports of sidecars and containers; upstream ignores other init containers."""
         sidecars = (each for each in self.spec.init_containers if each.sidecar)
         return tuple(host_ports_of((*sidecars, *self.spec.containers)))
 
@@ -152,7 +157,7 @@ class Pod(Struct, Raw, frozen=True, dict=True, gc=True):
 
     @cached_property
     def storage(self) -> tuple[Volume, ...]:
-        """The volumes that some rule is about: claims, disks and CSI volumes; mostly none."""
+        """The volumes that some plugin reads: claims, disks and CSI volumes; mostly none."""
         return tuple(volume for volume in self.spec.volumes if volume.is_storage)
 
     @cached_property
@@ -165,7 +170,10 @@ class Pod(Struct, Raw, frozen=True, dict=True, gc=True):
         return self.status.condition(kind)
 
     def on(self, node: str) -> "Pod":
-        """Return this pod as bound to *node*; what was computed already is kept."""
+        """Return this pod as bound to *node*; derived values are kept.
+
+        None of them depends on the node, and parsing a pod again would be most of an assume.
+        """
         bound = msgspec.structs.replace(
             self, spec=msgspec.structs.replace(self.spec, node_name=node)
         )
@@ -173,7 +181,7 @@ class Pod(Struct, Raw, frozen=True, dict=True, gc=True):
         return bound
 
     def nominated_to(self, node: str) -> "Pod":
-        """Return this pod as nominated to *node*; what was computed already is kept."""
+        """Return this pod as nominated to *node*; derived values are kept."""
         nominated = msgspec.structs.replace(
             self, status=msgspec.structs.replace(self.status, nominated_node_name=node)
         )

@@ -1,4 +1,4 @@
-"""How much a pod requests, in each of upstream's several sums.
+"""The resource requests of a pod, in each of the sums that upstream computes.
 
 Source: ``component-helpers/resource/helpers.go`` and ``pkg/scheduler/framework/types.go``.
 """
@@ -25,17 +25,16 @@ _DEFAULTS: Final = {
     CPU: 100 * quantity.NANOS_PER_MILLI,
     MEMORY: 200 * 1024 * 1024 * quantity.NANOS,
 }
-"""What scores take a container to use that requests none."""
+"""How much a container without a request counts for in scores."""
 
 
 class Accounting(Struct, frozen=True):
-    """Which of the sums is meant.
+    """Selects one of the sums.
 
     Args:
-        from_status: Count what the kubelet has actuated or allocated where it is more (in-place
-            resize).
+        from_status: Count what the kubelet actuated or allocated if it is more (in-place resize).
         pod_level: Let ``spec.resources`` of the pod replace the sum over its containers.
-        defaults: Fill in a default where a container requests no cpu or no memory at all.
+        defaults: Add a default for each container that requests no cpu or no memory.
     """
 
     from_status: bool = False
@@ -70,10 +69,10 @@ def requests_of(spec: PodSpec, status: PodStatus, accounting: Accounting) -> Amo
 
 
 def nonzero_requests_of(spec: PodSpec, status: PodStatus, placed: Amounts) -> Amounts:
-    """Return *placed*, the sum of PLACED, with defaults for cpu and memory where they are due."""
+    """Return *placed*, the sum PLACED, with defaults for cpu and memory as upstream adds them."""
     if spec.resources is None or not _supported_at_pod_level(spec.resources.requests):
         return requests_of(spec, status, _PLACED_WITH_DEFAULTS)
-    # With requests at pod level a default is due only where the whole pod names neither.
+    # With requests at pod level, a default counts only for a resource that the sum lacks.
     amounts = dict(placed)
     containers = requests_of(spec, status, _CONTAINERS_WITH_DEFAULTS)
     for name in (CPU, MEMORY):
@@ -83,7 +82,7 @@ def nonzero_requests_of(spec: PodSpec, status: PodStatus, placed: Amounts) -> Am
 
 
 def is_resized(status: PodStatus) -> bool:
-    """Tell whether the kubelet says what it actuated: then PLACED may differ from REQUESTED."""
+    """Tell whether the status has actuated resources: then PLACED may differ from REQUESTED."""
     return status.resources is not None or any(
         each.resources is not None
         for each in (*status.container_statuses, *status.init_container_statuses)
@@ -91,7 +90,7 @@ def is_resized(status: PodStatus) -> bool:
 
 
 def _is_infeasible(status: PodStatus) -> bool:
-    """Tell whether the kubelet will never resize the pod to what its spec says now."""
+    """Tell whether the kubelet can never resize the pod to its current spec."""
     condition = status.condition("PodResizePending")
     return condition is not None and condition.reason == "Infeasible"
 
@@ -99,10 +98,10 @@ def _is_infeasible(status: PodStatus) -> bool:
 def _sum_containers(
     spec: PodSpec, statuses: Mapping[str, ContainerStatus], infeasible: bool, defaults: bool
 ) -> Nanos:
-    """Sum what containers request: the larger of all running at once and each init step.
+    """Sum the containers' requests: the larger of all running at once and each init step.
 
-    A plain init container runs beside the sidecars started before it; every sidecar runs beside the
-    containers.
+    An init container runs together with the sidecars started before it (KEP-753); all sidecars run
+    together with the containers.
     """
     total: Nanos = {}
     sidecars: Nanos = {}
@@ -135,6 +134,7 @@ def _effective(
 ) -> Nanos:
     need = parse_quantities(container.resources.requests, field)
     if status is not None and status.resources is not None:
+        # A resize that can never happen must not block capacity: only the status counts then.
         if infeasible:
             need = {}
         raise_to(need, parse_quantities(status.resources.requests, f"status of {container.name}"))
@@ -148,7 +148,7 @@ def _effective(
 def _apply_pod_level(
     total: Nanos, spec: PodSpec, status: PodStatus | None, infeasible: bool
 ) -> None:
-    """Let requests of the whole pod replace the sums over its containers."""
+    """Replace sums over the containers by requests at pod level (KEP-2837)."""
     if spec.resources is None:
         return
     wanted = parse_quantities(spec.resources.requests, "spec.resources.requests")

@@ -1,4 +1,4 @@
-"""What the author of a pod wants and what became of it so far, as the API server tells it."""
+"""Spec and status of a pod: the fields that scheduling reads."""
 
 from typing import Final
 
@@ -13,32 +13,32 @@ DEFAULT_SCHEDULER: Final = "default-scheduler"
 
 
 class SchedulingGate(Struct, frozen=True):
-    """A name that keeps the pod out of the queue until it is removed."""
+    """A gate: the pod is not scheduled until all its gates are removed."""
 
     name: str = ""
 
 
 class ResourceClaimReference(Struct, frozen=True):
-    """A device that the pod wants, under the name its containers use."""
+    """A resource claim of the pod, under the name that its containers use."""
 
     name: str = ""
 
 
 class SchedulingGroup(Struct, frozen=True):
-    """The group of pods that must be scheduled together."""
+    """The group of pods to schedule together."""
 
     pod_group_name: str = ""
 
 
 class WorkloadReference(Struct, frozen=True):
-    """The workload, and the group in it, that must be scheduled together."""
+    """The workload, and the group in it, to schedule together."""
 
     name: str = ""
     pod_group: str = ""
 
 
 class PodSpec(Struct, frozen=True):
-    """What the author of a pod wants."""
+    """The desired state of a pod."""
 
     node_name: str = ""
     scheduler_name: str = DEFAULT_SCHEDULER
@@ -64,7 +64,7 @@ class PodSpec(Struct, frozen=True):
 
 
 class PodStatus(Struct, frozen=True):
-    """What became of a pod so far."""
+    """The observed state of a pod."""
 
     phase: str = ""
     reason: str = ""

@@ -1,8 +1,8 @@
 """Kubernetes quantities, exact.
 
-A quantity is kept as an integer count of nanos (a billionth of a unit): the finest grain upstream
-keeps. Sums are exact; rounding happens once, when the sum is turned into the integer that the
-scheduler compares.
+A quantity is an integer number of nanos (billionths of a unit), the smallest unit that upstream
+keeps. Sums are exact; they are rounded once, to the integer that the scheduler compares. Floats
+would make a node look full or free by a rounding error.
 
 Source: ``apimachinery/pkg/api/resource`` (quantity.go, suffix.go).
 """
@@ -25,8 +25,8 @@ _EXPONENT = re.compile(r"[eE][+-]?[0-9]+")
 def nanos(literal: str | float | None) -> int:
     """Parse *literal* into nanos.
 
-    Anything finer than a nano is rounded away from zero; binary suffixes saturate at 2^63-1 units.
-    ``null`` is zero and a JSON number counts by its decimal text, as upstream decodes them.
+    Anything smaller than a nano is rounded away from zero; binary suffixes saturate at 2^63-1
+    units. ``null`` is zero and a JSON number counts by its decimal text, as upstream decodes them.
 
     Raises:
         ValueError: If *literal* is not a quantity.
@@ -55,6 +55,7 @@ def _factor(suffix: str, text: str) -> tuple[Fraction, bool]:
         return Fraction(1024 ** _BINARY[suffix]), True
     if _EXPONENT.fullmatch(suffix):
         exponent = int(suffix[1:])
+        # Ten to the power of what a user wrote: an exponent of a billion would take all memory.
         if abs(exponent) > 1000:
             raise ValueError(f"{text!r} has an exponent beyond reason")
         return Fraction(10) ** exponent, False
@@ -72,5 +73,6 @@ def millis(count: int) -> int:
 
 
 def _round(count: int, grain: int) -> int:
+    # Away from zero: a pod that requests a fraction of a byte must not fit a node with none.
     magnitude = min(-(-abs(count) // grain), INT64_MAX)
     return magnitude if count >= 0 else -magnitude

@@ -35,7 +35,7 @@ _QUALIFIED_NAME = re.compile(
 
 
 class ResourceRequirements(Struct, frozen=True):
-    """Requests of a container, or of a whole pod; limits only tell which resources are named."""
+    """Requests of a container or of a whole pod; of limits only the names are read."""
 
     requests: QuantityMap = {}
     limits: QuantityMap = {}
@@ -49,7 +49,7 @@ def is_extended(name: str) -> bool:
 
 
 def is_scalar(name: str) -> bool:
-    """Tell whether *name* counts as a resource beside cpu, memory and ephemeral storage."""
+    """Tell whether *name* is a scalar resource: not cpu, memory or ephemeral storage."""
     return (
         is_extended(name)
         or name.startswith(("hugepages-", "attachable-volumes-"))
@@ -63,6 +63,7 @@ def parse_quantities(literals: Mapping[str, str | float | None], field: str) -> 
     Raises:
         MalformedObject: If one is no quantity; the path begins with *field*.
     """
+    # The path is built only for the error: this runs for every container of every pod.
     try:
         return {name: quantity.nanos(literal) for name, literal in literals.items()}
     except ValueError:
@@ -75,7 +76,7 @@ def parse_quantities(literals: Mapping[str, str | float | None], field: str) -> 
 
 
 def to_amounts(nanos: Nanos) -> Amounts:
-    """Round exact sums to what the scheduler compares; names it does not know are dropped."""
+    """Round exact sums to the amounts that the scheduler compares; unknown names are dropped."""
     amounts: Amounts = {}
     for name, count in nanos.items():
         if name == CPU:

@@ -1,8 +1,8 @@
-"""Selectors: which labels match.
+"""Compiled label selectors.
 
 A selector is a frozen, hashable value, so that equal selectors of thousands of pods share one
-column. Two selectors are special and easily confused: *nothing* (an absent selector) matches no
-labels; *everything* (an empty one) matches all.
+column. Two selectors are easily confused: *nothing* (an absent selector) matches no labels,
+*everything* (an empty one) matches all.
 
 Source: ``apimachinery/pkg/labels/selector.go`` and ``apimachinery/pkg/apis/meta/v1/helpers.go``.
 """
@@ -45,7 +45,7 @@ class Requirement:
         return self.accepts(labels.get(self.key))
 
     def accepts(self, value: str | None) -> bool:
-        """Tell whether a label with *value* satisfies this expression; None where it is absent."""
+        """Tell whether a label with *value*, None if absent, satisfies this expression."""
         match self.operator:
             case "In":
                 return value is not None and value in self.values
@@ -60,7 +60,7 @@ class Requirement:
 
 
 def _compares(value: str | None, operator: str, operand: str) -> bool:
-    """Compare as upstream does: an absent label or a value that is no int64 never matches."""
+    """Compare as upstream does: an absent label, or a value that is no int64, never matches."""
     left, right = parse_int64(value), parse_int64(operand)
     if left is None or right is None:
         return False
@@ -68,11 +68,12 @@ def _compares(value: str | None, operator: str, operand: str) -> bool:
 
 
 def parse_int64(text: str | None) -> int | None:
-    """Read *text* as Go's ``ParseInt(text, 10, 64)`` would; None where that fails."""
+    """Read *text* as Go's ``ParseInt(text, 10, 64)`` does; None if that fails."""
     if text is None or not _INTEGER.fullmatch(text):
         return None
     digits = text.lstrip("+-").lstrip("0")
-    if len(digits) > _INT64_DIGITS:  # anybody may write ten thousand, which Python does not read
+    # A label may have many more digits; Python raises ValueError beyond some thousands of them.
+    if len(digits) > _INT64_DIGITS:
         return None
     number = -int(digits or "0") if text[0] == "-" else int(digits or "0")
     return number if -(2**63) <= number < 2**63 else None
@@ -96,7 +97,7 @@ class Selector:
         return all(requirement.matches(labels) for requirement in self.requirements)
 
     def and_also(self, requirements: Iterable[Requirement]) -> "Selector":
-        """Return this selector narrowed by *requirements*; nothing stays nothing."""
+        """Return this selector with *requirements* added; nothing stays nothing."""
         if self.requirements is None:
             return self
         return Selector(_canonical((*self.requirements, *requirements)))
@@ -107,7 +108,7 @@ EVERYTHING: Final = Selector(())
 
 
 def _canonical(requirements: Iterable[Requirement]) -> tuple[Requirement, ...]:
-    """Order *requirements* so that selectors which mean the same are equal."""
+    """Sort *requirements*, so that selectors which match the same labels are mostly equal."""
     return tuple(sorted(set(requirements), key=lambda r: (r.key, r.operator, sorted(r.values))))
 
 
@@ -117,12 +118,12 @@ def equals(labels: Mapping[str, str]) -> tuple[Requirement, ...]:
 
 
 def from_map(labels: Mapping[str, str]) -> Selector:
-    """Build a selector from a plain map, as Services and ReplicationControllers hold it."""
+    """Build a selector from a plain map, as in Services and ReplicationControllers."""
     return Selector(_canonical(equals(labels)))
 
 
 def compile_selector(selector: LabelSelector | None, field: str) -> Selector:
-    """Give *selector* its meaning.
+    """Compile *selector*.
 
     Raises:
         MalformedObject: If an expression is invalid; the path begins with *field*.

@@ -1,7 +1,7 @@
-"""Volumes, claims on them, classes of them, and what nodes and drivers say about them.
+"""PersistentVolumes, their claims and classes, and the objects of CSI drivers.
 
-Only fields that some rule reads are kept. Annotations are kept for claims, volumes and CSINodes:
-that is where the scheduler, the volume controller and the kubelets talk to each other.
+Only fields that a rule reads are kept. Annotations are kept for claims, volumes and CSINodes: the
+scheduler, the volume controller and the kubelets communicate by them.
 
 Source: ``component-helpers/storage/volume/`` (helpers.go, pv_helpers.go).
 """
@@ -40,7 +40,7 @@ _BETA_CLASS: Final = "volume.beta.kubernetes.io/storage-class"
 
 
 class ObjectReference(Struct, frozen=True):
-    """Which claim a volume is meant for; without a UID, any claim of that name."""
+    """The claim that a volume is reserved for; without a UID, any claim of that name."""
 
     kind: str = ""
     api_version: str = ""
@@ -51,7 +51,7 @@ class ObjectReference(Struct, frozen=True):
 
 
 def _nanos(amounts: QuantityMap, field: str) -> int | None:
-    """Read the amount of storage, None where there is none."""
+    """Parse the amount of storage; None if there is none."""
     if STORAGE not in amounts:
         return None
     try:
@@ -61,7 +61,7 @@ def _nanos(amounts: QuantityMap, field: str) -> int | None:
 
 
 class PersistentVolumeClaimSpec(Struct, frozen=True):
-    """What volume is wanted, or which one it is."""
+    """The desired volume, or the name of the bound one."""
 
     volume_name: str = ""
     storage_class_name: str | None = None
@@ -79,7 +79,7 @@ class PersistentVolumeClaimStatus(Struct, frozen=True):
 
 
 class PersistentVolumeClaim(Struct, frozen=True, dict=True, gc=True):
-    """A claim: a pod's wish for a volume."""
+    """A claim for a volume."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: PersistentVolumeClaimSpec = PersistentVolumeClaimSpec()
@@ -92,7 +92,7 @@ class PersistentVolumeClaim(Struct, frozen=True, dict=True, gc=True):
 
     @property
     def class_name(self) -> str:
-        """The storage class; the old annotation goes before the field."""
+        """The storage class; the beta annotation takes precedence over the field."""
         return self.metadata.annotations.get(_BETA_CLASS, self.spec.storage_class_name or "")
 
     @property
@@ -107,7 +107,7 @@ class PersistentVolumeClaim(Struct, frozen=True, dict=True, gc=True):
 
     @cached_property
     def requested(self) -> int | None:
-        """How much storage is requested, in nanos; None where nothing is said.
+        """How much storage is requested, in nanos; None if the claim does not say.
 
         Raises:
             MalformedObject: If the quantity cannot be read.
@@ -123,7 +123,7 @@ class PersistentVolumeClaim(Struct, frozen=True, dict=True, gc=True):
         _ = self.requested
 
     def selecting(self, node: str) -> "PersistentVolumeClaim":
-        """Return this claim as it asks for a volume for *node*."""
+        """Return this claim with *node* as selected node: its volume is provisioned for it."""
         annotations = {**self.metadata.annotations, SELECTED_NODE: node}
         metadata = msgspec.structs.replace(self.metadata, annotations=annotations)
         return msgspec.structs.replace(self, metadata=metadata)
@@ -137,13 +137,13 @@ class CsiSource(Struct, frozen=True):
 
 
 class VolumeNodeAffinity(Struct, frozen=True):
-    """From which nodes a volume can be reached."""
+    """The nodes that can access a volume."""
 
     required: NodeSelector | None = None
 
 
 class PersistentVolumeSpec(Struct, frozen=True):
-    """What a volume is, from where it can be reached, and for whom it is."""
+    """The source, the node affinity and the claim of a volume."""
 
     capacity: QuantityMap = {}
     claim_ref: ObjectReference | None = None
@@ -167,7 +167,7 @@ class PersistentVolumeStatus(Struct, frozen=True):
 
 
 class PersistentVolume(Struct, frozen=True, dict=True, gc=True):
-    """A volume that exists."""
+    """A persistent volume."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: PersistentVolumeSpec = PersistentVolumeSpec()
@@ -180,12 +180,12 @@ class PersistentVolume(Struct, frozen=True, dict=True, gc=True):
 
     @property
     def class_name(self) -> str:
-        """The storage class; the old annotation goes before the field."""
+        """The storage class; the beta annotation takes precedence over the field."""
         return self.metadata.annotations.get(_BETA_CLASS, self.spec.storage_class_name)
 
     @cached_property
     def capacity(self) -> int:
-        """How large it is, in nanos.
+        """Its size, in nanos.
 
         Raises:
             MalformedObject: If the quantity cannot be read.
@@ -201,7 +201,7 @@ class PersistentVolume(Struct, frozen=True, dict=True, gc=True):
         _ = self.capacity
 
     def is_for(self, claim: PersistentVolumeClaim) -> bool:
-        """Tell whether it is bound to *claim*, or meant for it beforehand."""
+        """Tell whether it is bound to *claim* or reserved for it (IsVolumeBoundToClaim)."""
         reference = self.spec.claim_ref
         if reference is None:
             return False
@@ -212,7 +212,11 @@ class PersistentVolume(Struct, frozen=True, dict=True, gc=True):
         }
 
     def bound_to(self, claim: PersistentVolumeClaim) -> "PersistentVolume":
-        """Return this volume as it is meant for *claim*; itself where it says so already."""
+        """Return this volume with a reference to *claim*; itself if it has that already.
+
+        The annotation says that the reference is ours: the volume controller may remove it again. A
+        reference that a person wrote has none, and stays (upstream: GetBindVolumeToClaim).
+        """
         annotations, reference = self.metadata.annotations, self.spec.claim_ref
         if not self.is_for(claim):
             annotations = {BOUND_BY_CONTROLLER: "yes"} | annotations
@@ -235,26 +239,26 @@ class PersistentVolume(Struct, frozen=True, dict=True, gc=True):
 
 
 class TopologyLabel(Struct, frozen=True):
-    """A node label and the values that it may have."""
+    """A node label and its allowed values."""
 
     key: str = ""
     values: tuple[str, ...] = ()
 
 
 class TopologySelectorTerm(Struct, frozen=True):
-    """All labels must agree; a term without any matches nothing."""
+    """All labels must match; a term without any matches nothing."""
 
     match_label_expressions: tuple[TopologyLabel, ...] = ()
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Tell whether a node with *labels* is within the term."""
+        """Tell whether a node with *labels* matches the term."""
         return bool(self.match_label_expressions) and all(
             labels.get(each.key) in each.values for each in self.match_label_expressions
         )
 
 
 class StorageClass(Struct, frozen=True):
-    """How volumes of a class come into being."""
+    """How volumes of a class are provisioned and bound."""
 
     metadata: ObjectMeta = ObjectMeta()
     provisioner: str = ""
@@ -263,7 +267,7 @@ class StorageClass(Struct, frozen=True):
 
 
 class DriverAllocatable(Struct, frozen=True):
-    """How many volumes of a driver a node takes."""
+    """How many volumes of a driver can be attached to a node."""
 
     count: int | None = None
 
@@ -276,7 +280,7 @@ class NodeDriver(Struct, frozen=True):
 
     @property
     def limit(self) -> int | None:
-        """How many volumes may be attached; None for any number."""
+        """How many volumes can be attached; None for any number."""
         return self.allocatable.count if self.allocatable else None
 
 
@@ -287,19 +291,19 @@ class CsiNodeSpec(Struct, frozen=True):
 
 
 class CsiNode(Struct, frozen=True):
-    """What a kubelet says about the CSI drivers of its node; it has the node's name."""
+    """The CSI drivers of a node, as its kubelet reports them; it has the node's name."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: CsiNodeSpec = CsiNodeSpec()
 
     @property
     def migrated(self) -> str:
-        """The in-tree plugins whose volumes a CSI driver serves here, as a list with commas."""
+        """The in-tree plugins that are migrated to CSI on this node, separated by commas."""
         return self.metadata.annotations.get(MIGRATED_PLUGINS, "")
 
 
 class CsiDriverSpec(Struct, frozen=True):
-    """What a driver wants from the scheduler."""
+    """Whether schedulers must check the storage capacity of a driver."""
 
     storage_capacity: bool | None = None
 
@@ -312,7 +316,7 @@ class CsiDriver(Struct, frozen=True):
 
 
 class CsiStorageCapacity(Struct, frozen=True):
-    """How much a driver could still provision for some of the nodes."""
+    """How much a driver can still provision for some of the nodes."""
 
     metadata: ObjectMeta = ObjectMeta()
     storage_class_name: str = ""
@@ -322,36 +326,36 @@ class CsiStorageCapacity(Struct, frozen=True):
 
     @property
     def limit(self) -> int | None:
-        """The largest volume, in bytes; None where nothing is said.
+        """The largest volume that can be provisioned, in bytes; None if nothing is reported.
 
         Raises:
             MalformedObject: If the quantity cannot be read.
         """
-        said = self.capacity if self.maximum_volume_size is None else self.maximum_volume_size
-        if said is None:
+        reported = self.capacity if self.maximum_volume_size is None else self.maximum_volume_size
+        if reported is None:
             return None
         try:
-            return quantity.units(quantity.nanos(said))
+            return quantity.units(quantity.nanos(reported))
         except ValueError as problem:
             raise MalformedObject("capacity", str(problem)) from None
 
     def check(self) -> None:
-        """Read the limit.
+        """Parse what is parsed lazily.
 
         Raises:
-            MalformedObject: If it cannot be read.
+            MalformedObject: If a value cannot be read.
         """
         _ = self.limit
 
 
 class AttachmentSource(Struct, frozen=True):
-    """What is attached."""
+    """The attached volume."""
 
     persistent_volume_name: str | None = None
 
 
 class VolumeAttachmentSpec(Struct, frozen=True):
-    """What is attached where, and by which driver."""
+    """The attached volume, its node and its driver."""
 
     attacher: str = ""
     node_name: str = ""

@@ -13,11 +13,11 @@ NO_SCHEDULE: Final = "NoSchedule"
 PREFER_NO_SCHEDULE: Final = "PreferNoSchedule"
 NO_EXECUTE: Final = "NoExecute"
 DO_NOT_SCHEDULE: Final = frozenset((NO_SCHEDULE, NO_EXECUTE))
-"""Effects that keep pods away; the third only asks."""
+"""The effects that reject pods; the third, PreferNoSchedule, only lowers scores."""
 
 
 class Taint(Struct, frozen=True):
-    """A mark on a node that repels pods."""
+    """A taint of a node."""
 
     key: str = ""
     value: str = ""
@@ -25,7 +25,7 @@ class Taint(Struct, frozen=True):
 
 
 class Toleration(Struct, frozen=True):
-    """A pod's answer to a taint."""
+    """A toleration of a pod."""
 
     key: str = ""
     operator: str = ""
@@ -34,7 +34,7 @@ class Toleration(Struct, frozen=True):
     toleration_seconds: int | None = None
 
     def tolerates(self, taint: Taint) -> bool:
-        """Tell whether this toleration covers *taint*; an empty key or effect covers any."""
+        """Tell whether this toleration matches *taint*; an empty key or effect matches any."""
         if self.effect and self.effect != taint.effect:
             return False
         if self.key and self.key != taint.key:
@@ -45,18 +45,21 @@ class Toleration(Struct, frozen=True):
 
 
 UNSCHEDULABLE_TAINT: Final = Taint(key="node.kubernetes.io/unschedulable", effect=NO_SCHEDULE)
-"""What a cordoned node is taken to carry; only ``spec.unschedulable`` itself counts."""
+"""The taint that a pod has to tolerate to run on a cordoned node.
+
+Whether a node is cordoned follows from ``spec.unschedulable``, not from this taint.
+"""
 
 
 def tolerated(taint: Taint, tolerations: Iterable[Toleration]) -> bool:
-    """Tell whether any of *tolerations* covers *taint*."""
+    """Tell whether any of *tolerations* matches *taint*."""
     return any(toleration.tolerates(taint) for toleration in tolerations)
 
 
 def first_untolerated(
     taints: Iterable[Taint], tolerations: Iterable[Toleration], effects: Iterable[str]
 ) -> Taint | None:
-    """Return the first of *taints* with one of *effects* that no toleration covers."""
+    """Return the first of *taints* with one of *effects* that no toleration matches."""
     for taint in taints:
         if taint.effect in effects and not tolerated(taint, tolerations):
             return taint

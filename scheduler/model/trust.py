@@ -1,9 +1,11 @@
-"""Nodes that broke a promise: they looked free, and did not take the pod all the same.
+"""Distrusted nodes: they looked free, and a pod did not get to run on them all the same.
 
-A kubelet may refuse a pod that was bound to its node, and room that was made by eviction may be
-taken by somebody else's pods. Either way the node looks as free to the next pod of the same owner
-as it did to this one. What is known of that is an object like any other: what a `Distrust` says,
-holds until another one, or none, is told.
+A kubelet may reject a pod that was bound to its node, and pods of other schedulers may take the
+capacity that a preemption freed. Either way the node looks as free to the next pod of the same
+owner as it did to this one. A `Distrust` records that, as an object like any other: it is valid
+until a fact replaces or removes it (``docs/decisions/0011-trust-is-a-fact.md``).
+
+Time stamps are parsed here with `datetime`: that turns a text into a number, and reads no clock.
 """
 
 from datetime import datetime
@@ -13,8 +15,10 @@ from scheduler.model.meta import ObjectMeta, Struct
 from scheduler.model.pod import Pod
 
 NODE_DISTRUST: Final = "NodeDistrust"
-"""The name in facts. Nothing of it is watched: it follows from other facts, and from time."""
+"""The resource name in facts. It is not watched: it follows from other facts and from time."""
 
+# Upstream has no list of them: collected from pkg/kubelet/lifecycle/predicate.go and the admission
+# handlers of the kubelet's resource managers.
 _KUBELET_REJECTIONS: Final = frozenset(
     {
         "NodeAffinity",
@@ -28,12 +32,12 @@ _KUBELET_REJECTIONS: Final = frozenset(
 
 
 class Distrust(Struct, frozen=True):
-    """A node that pods of one owner keep away from.
+    """A node that is distrusted for the pods of one owner.
 
     Args:
         metadata: The owner as namespace, see `owner_of`, and the node as name.
-        why: What the node did, to follow the word "node(s)".
-        on_trial: Whether the owner may try again, with one pod at a time.
+        why: The reason, worded to follow "node(s)".
+        on_trial: Whether one pod of the owner at a time may be bound to the node.
     """
 
     metadata: ObjectMeta
@@ -42,7 +46,7 @@ class Distrust(Struct, frozen=True):
 
     @property
     def owner(self) -> str:
-        """Whose pods keep away."""
+        """The owner of the pods, see `owner_of`."""
         return self.metadata.namespace
 
     @property
@@ -52,12 +56,16 @@ class Distrust(Struct, frozen=True):
 
 
 def distrust(owner: str, node: str, why: str, *, on_trial: bool = False) -> Distrust:
-    """Return that pods of *owner* keep away from *node*."""
+    """Return the distrust of *node* for pods of *owner*."""
     return Distrust(metadata=ObjectMeta(namespace=owner, name=node), why=why, on_trial=on_trial)
 
 
 def owner_of(pod: Pod) -> str:
-    """Return the UID of what would create *pod* again: its controller, else the pod itself."""
+    """Return the UID of what would create *pod* again: its controller, or the pod itself.
+
+    A controller's next pod has another UID, and would be bound to the same node for the same
+    reasons.
+    """
     controller = pod.metadata.controller
     if controller is None:
         return pod.uid
@@ -65,10 +73,7 @@ def owner_of(pod: Pod) -> str:
 
 
 def is_rejected_by_kubelet(pod: Pod) -> bool:
-    """Tell whether a kubelet refused *pod* after it was bound.
-
-    Source: the reasons of ``pkg/kubelet/lifecycle/predicate.go`` and of the admission handlers.
-    """
+    """Tell whether a kubelet rejected *pod* at admission, after it was bound."""
     status = pod.status
     return (
         status.phase == "Failed"
@@ -78,20 +83,20 @@ def is_rejected_by_kubelet(pod: Pod) -> bool:
 
 
 def is_admitted(pod: Pod) -> bool:
-    """Tell whether the kubelet of its node has taken *pod*: it dates the pods that it starts."""
+    """Tell whether the kubelet of its node admitted *pod*: it sets the start time then."""
     return pod.status.start_time is not None
 
 
 def kubelet_rejection(pod: Pod) -> str:
-    """Return the reason that a refused *pod* leaves behind."""
+    """Return the reason of the distrust after *pod* was rejected."""
     return f"lately refused a pod of the same owner ({pod.status.reason})"
 
 
 def rejected_at(pod: Pod) -> float | None:
-    """Return when a kubelet refused *pod*, in seconds since 1970; None where nothing tells.
+    """Return when a kubelet rejected *pod*, in seconds since 1970; None if unknown.
 
-    The start time is when the kubelet first saw the pod; some write none, and then the binding is
-    the last that is known.
+    The start time is when the kubelet first saw the pod. Some rejections come without one, and the
+    binding is then the latest time that is known.
     """
     scheduled = pod.condition("PodScheduled")
     if pod.status.start_time is not None or scheduled is None or scheduled.status != "True":
@@ -100,7 +105,7 @@ def rejected_at(pod: Pod) -> float | None:
 
 
 def seconds_of(stamp: str | None) -> float | None:
-    """Return an RFC 3339 time in seconds since 1970; None where there is none."""
+    """Parse an RFC 3339 time into seconds since 1970; None if it is empty or invalid."""
     try:
         return datetime.fromisoformat(stamp).timestamp() if stamp else None
     except ValueError:
@@ -108,4 +113,4 @@ def seconds_of(stamp: str | None) -> float | None:
 
 
 CAPACITY_TAKEN: Final = "were lately filled by others when room was made there for the same owner"
-"""The reason that a preemption leaves behind which somebody else undid."""
+"""The reason of the distrust after other schedulers took the capacity of a preemption."""

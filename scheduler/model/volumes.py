@@ -1,4 +1,4 @@
-"""Volumes of pods: what each is backed by, as far as a rule asks."""
+"""Volumes of pods: the sources that scheduling reads."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -70,7 +70,7 @@ class RbdSource(Struct, frozen=True):
 
 
 class InlineCsiSource(Struct, frozen=True):
-    """A volume that a CSI driver makes for this pod alone."""
+    """A CSI volume that is created with the pod and deleted with it."""
 
     driver: str = ""
 
@@ -93,20 +93,21 @@ class Volume(Struct, frozen=True):
 
     @property
     def is_storage(self) -> bool:
-        """Whether some rule is about it: it is a claim, a disk or a CSI volume."""
-        return msgspec.structs.replace(self, name="", image=None) != _INDIFFERENT
+        """Whether some plugin reads it: it is a claim, a disk or a CSI volume."""
+        return msgspec.structs.replace(self, name="", image=None) != _NOTHING_READ
 
 
-_INDIFFERENT: Final = Volume()
+_NOTHING_READ: Final = Volume()
 
 
 @dataclass(frozen=True, slots=True)
 class PodClaim:
-    """A claim that a pod mounts.
+    """A claim that a pod uses.
 
     Args:
-        name: The claim's name, in the pod's namespace.
-        generated: Whether it is made from the pod's own template, and goes with the pod.
+        namespace: The pod's namespace.
+        name: The claim's name.
+        generated: Whether it is created from a template in the pod, and deleted with the pod.
     """
 
     namespace: str

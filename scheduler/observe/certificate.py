@@ -1,7 +1,7 @@
 """The certificate of the HTTPS endpoint.
 
-It is the operator's own, read again when it is rotated, or one that is made at the start and that
-nobody can verify.
+It is the operator's, read again when it is rotated; or it is made at the start and signed by
+itself, as kube-scheduler does: scrapers must then skip its verification.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ log = get_logger()
 
 
 class ServingCertificate:
-    """A pair of files, and the context in which connections are served.
+    """The files of certificate and key, and the TLS context that serves with them.
 
     Args:
         certificate: The path of the certificate and those that signed it, as PEM.
@@ -57,12 +57,13 @@ class ServingCertificate:
             self.reread()
 
     def reread(self) -> bool:
-        """Serve new connections with what the files hold now; tell whether that is news."""
+        """Serve new connections with the files as they are now; return whether they changed."""
         try:
             state = self._state()
             if state == self._seen:
                 return False
-            # Half a rotation must not end in a key that does not fit: try it elsewhere first.
+            # Half a rotation (a new certificate, the old key) must not get into the context that
+            # serves: try the pair in another one first.
             self._load()
             self.context.load_cert_chain(self._certificate, self._key)
         except (OSError, ssl.SSLError) as error:
@@ -73,6 +74,7 @@ class ServingCertificate:
         return True
 
     def _state(self) -> tuple[tuple[int, int, int], ...]:
+        # A secret is mounted through symbolic links: the inode changes even if the size does not.
         files = (Path(path).stat() for path in (self._certificate, self._key))
         return tuple((each.st_ino, each.st_mtime_ns, each.st_size) for each in files)
 
@@ -98,6 +100,7 @@ def self_signed() -> ssl.SSLContext:
         .issuer_name(name)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
+        # The clocks of scrapers may be behind ours.
         .not_valid_before(now - dt.timedelta(hours=1))
         .not_valid_after(now + _VALID_FOR)
         .add_extension(x509.SubjectAlternativeName(names), critical=False)

@@ -1,6 +1,7 @@
-"""The name of every log event: a noun and a past participle, fields beside it, no prose.
+"""The name of every log event: a noun and a past participle; what else is known goes into fields.
 
-A line in a log leads here, and from here to the one place that writes it.
+Alerts and operators' searches depend on these names: they stay as they are. A line in a log leads
+here, and the constant leads to the code that writes it.
 """
 
 from typing import Final

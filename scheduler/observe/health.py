@@ -1,7 +1,7 @@
-"""The endpoint that probes, scrapers and people ask: health, metrics, configuration.
+"""The HTTP endpoint for probes, Prometheus and people: health, metrics, configuration.
 
-Answers read exactly as kube-scheduler's do. A failing check keeps its reason to itself there, since
-anybody may ask; the reason goes to the log.
+Responses read exactly as kube-scheduler's do. The reason of a failed check is withheld from the
+response, since anybody may request it; it goes to the log.
 
 Source: ``staging/src/k8s.io/apiserver/pkg/server/healthz/healthz.go``.
 """
@@ -34,26 +34,26 @@ Handler = Callable[[web.Request], Awaitable[web.Response]]
 
 
 _OPEN: Final = frozenset({"healthz", "livez", "readyz"})
-_REFUSALS: Final = {401: "Unauthorized\n", 403: "Forbidden\n", 429: "Too Many Requests\n"}
+_STATUS_TEXTS: Final = {401: "Unauthorized\n", 403: "Forbidden\n", 429: "Too Many Requests\n"}
 
 log = get_logger()
 
 
 def ping() -> str | None:
-    """Answer that the process lives."""
+    """Return that all is well: a process that answers is alive."""
     return None
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """What can be asked for.
+    """What the endpoint serves.
 
     Args:
         metrics: What is scraped.
         configuration: Returns the effective configuration, JSON-encodable.
-        healthz: Whether the process does its work.
-        livez: Whether the process should live on.
-        readyz: Whether the process is ready for work.
+        healthz: Checks whether the process works; kept for old probes.
+        livez: Checks whether the process need not be restarted.
+        readyz: Checks whether the process is ready to work.
     """
 
     metrics: Metrics
@@ -66,7 +66,7 @@ class Endpoint:
         """Return all of it as a web application.
 
         Args:
-            judge: Is asked about everything but health; without it all may ask for all.
+            judge: Authorizes each request that is not about health; without it all are allowed.
         """
         application = web.Application(middlewares=[_guard(judge)] if judge else [])
         application.on_response_prepare.append(_forbid_caching)
@@ -94,16 +94,16 @@ async def serve(
     port: int,
     ssl_context: ssl.SSLContext | None = None,
 ) -> web.AppRunner:
-    """Serve *application* until the runner that is returned is cleaned up.
+    """Serve *application* until the returned runner is cleaned up.
 
     Args:
         application: What to serve.
-        address: The address to listen at.
-        port: The port; 0 takes a free one, which ``runner.addresses`` tells.
+        address: The address to listen on.
+        port: The port; 0 takes a free one, which ``runner.addresses`` shows.
         ssl_context: Serve HTTPS with it; without one, plain HTTP.
 
     Raises:
-        ConfigurationError: If the address cannot be had; it names the flag.
+        ConfigurationError: If the address cannot be used; it names the flag.
     """
     runner = web.AppRunner(application, access_log=None, shutdown_timeout=5)
     await runner.setup()
@@ -134,7 +134,7 @@ def _explain(error: OSError, address: str, port: int) -> str:
 def _guard(judge: Judge) -> Middleware:
     @web.middleware
     async def guard(request: web.Request, handler: Next) -> web.StreamResponse:
-        # What does not exist is no secret, and costs the API server no question.
+        # Probes have no token. That a path does not exist is no secret, and costs no review.
         if request.match_info.http_exception is not None or _is_open(request.path):
             return await handler(request)
         kind, _, token = request.headers.get("Authorization", "").partition(" ")
@@ -142,7 +142,7 @@ def _guard(judge: Judge) -> Middleware:
         status = await judge(token, request.method.lower(), request.path)
         if status == 200:
             return await handler(request)
-        return _text(_REFUSALS.get(status, "internal server error\n"), status=status)
+        return _text(_STATUS_TEXTS.get(status, "internal server error\n"), status=status)
 
     return guard
 
@@ -170,17 +170,17 @@ def _answer_all(name: str, checks: Checks) -> Handler:
 
 
 def _run(name: str, checks: Checks, excluded: set[str]) -> tuple[bool, str]:
-    """Run *checks*; return whether one failed, and a line for each."""
+    """Run *checks*; return whether one failed, and a line about each of them."""
     failed, lines = False, ""
-    for check, ask in checks.items():
-        if check in excluded:
-            lines += f"[+]{check} excluded: ok\n"
-        elif (problem := _outcome(ask)) is None:
-            lines += f"[+]{check} ok\n"
+    for called, check in checks.items():
+        if called in excluded:
+            lines += f"[+]{called} excluded: ok\n"
+        elif (problem := _outcome(check)) is None:
+            lines += f"[+]{called} ok\n"
         else:
             failed = True
-            lines += f"[-]{check} failed: reason withheld\n"
-            log.info(event_names.HEALTH_FAILED, endpoint=name, check=check, problem=problem)
+            lines += f"[-]{called} failed: reason withheld\n"
+            log.info(event_names.HEALTH_FAILED, endpoint=name, check=called, problem=problem)
     return failed, lines
 
 

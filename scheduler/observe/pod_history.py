@@ -38,9 +38,6 @@ class PodHistory:
         self._pods_maximum = pods_maximum
         self._entries_maximum = entries_maximum
 
-    def __len__(self) -> int:
-        return len(self._entries)
-
     def add(self, uid: str, time_seconds: float, attempt: int, text: str) -> None:
         """Add an entry to the history of the pod *uid*."""
         entries = self._entries.get(uid)

@@ -1,4 +1,4 @@
-"""The endpoint as the flags want it: where it listens, with which certificate, and who may ask."""
+"""The endpoint by the flags: its address, its certificate, and whose requests are allowed."""
 
 import ssl
 from typing import TYPE_CHECKING
@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 
 
 class Serving:
-    """Serves an endpoint, or nothing where the flags want nothing served.
+    """Serves an endpoint, or nothing if the flags say so.
 
     Args:
         settings: What the flags say.
-        endpoint: What can be asked for.
-        judge: Is asked about everything but health, unless all may ask for all.
+        endpoint: What is served.
+        judge: Authorizes requests that are not about health, unless --insecure-metrics is set.
     """
 
     def __init__(self, settings: RunSettings, endpoint: Endpoint, judge: Judge) -> None:
@@ -28,11 +28,12 @@ class Serving:
         self._runner: web.AppRunner | None = None
 
     async def open(self) -> None:
-        """Begin to answer.
+        """Start to serve.
 
         Raises:
             ConfigurationError: If address or certificate cannot be used; it names the flag.
         """
+        assert self._runner is None, "the endpoint is open already"
         address, port = self._settings.bind_address, self._settings.port
         if not port:
             return
@@ -43,7 +44,7 @@ class Serving:
             self._runner = await serve(application, address, port, self._tls_context())
 
     async def close(self) -> None:
-        """Answer no more."""
+        """Stop serving."""
         if self._runner is not None:
             await self._runner.cleanup()
 

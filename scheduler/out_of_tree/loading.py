@@ -140,7 +140,7 @@ def _checked(found: object, who: str, module: str, attribute: str) -> type:
     for method in ("bind", "post_bind"):
         if hasattr(found, method):
             raise ConfigurationError(
-                f"{who}: {method} would never be asked: the scheduler binds, or an extender does; "
+                f"{who}: {method} would never be called: the scheduler binds, or an extender does; "
                 f"do in pre_bind what has to be done before"
             )
     if hasattr(found, "reserve") and not hasattr(found, "unreserve"):
@@ -188,13 +188,13 @@ def _undeclared(who: str, plugin: Plugin) -> list[str]:
     if said is not None and not (
         isinstance(said, Collection) and all(isinstance(each, Requeue) for each in said)
     ):
-        return [f"{who}: requeue_on holds something else than Requeue(ClusterEvent(...))"]
+        return [f"{who}: requeue_on must hold nothing but Requeue(ClusterEvent(...))"]
     return _unknown_needs(who, needs_of(plugin))
 
 
 def _unknown_needs(who: str, needs: Iterable[str]) -> list[str]:
     return [
-        f"{who}: needs {need!r}, which nobody knows; write node.annotations, pod.annotations, a "
+        f"{who}: needs {need!r}, which is unknown; write node.annotations, pod.annotations, a "
         f"kind such as Namespace, or a custom resource as <plural>.<version>.<group>"
         for need in sorted(needs)
         if not is_known(need)

@@ -1,9 +1,12 @@
 """The plugins that come with the scheduler: upstream's rules, one module or folder each.
 
-A plugin knows model, snapshot and the framework's contract, and no other plugin. What several of
-them need (node selectors, resource use, counts by domain) is in the rooms below. Each module names
-the upstream file whose rules it implements, and says where a rule differs on purpose. A queueing
-hint that gets no object wakes the pod, as upstream's do.
+No plugin imports another one. What several of them need (node selectors, resource use, counts by
+domain) is in the rooms below. Each module names the upstream file whose rules it implements, and
+says where a rule differs on purpose. A queueing hint that gets no object wakes the pod, as
+upstream's do.
+
+This room imports config, errors, framework, model and snapshot. It is imported by explain,
+out_of_tree and reload.
 """
 
 from collections.abc import Mapping

@@ -1,8 +1,8 @@
-"""Room that was made on nodes, and who came there before the pod it was made for.
+"""Capacity that preemptions freed, and which pods of other schedulers took it.
 
-A scheduler that knows nothing of our nominations may place its pods, often the victims'
-successors, into the room as soon as it is there. Evicting them as well would go on for ever. This
-only remembers who came; the filters tell whether they are to blame
+A scheduler that does not honour our nominations may place its pods, often the victims' successors,
+on the node as soon as the victims are gone. Preempting those as well would go on for ever. This
+module only remembers which pods came; the filters tell whether they are to blame
 (`scheduler.cycle.taken_capacity`).
 """
 
@@ -14,70 +14,71 @@ from scheduler.model.pod import Pod
 
 @dataclass(slots=True)
 class FreedCapacity:
-    """Room that was made for one pod.
+    """Capacity on one node that is freed for one pod.
 
     Args:
-        clear: Whether all victims have left.
+        is_clear: Whether all victims have left.
         taken_by: Pods of other schedulers that came since the eviction began, by UID.
     """
 
     node: str
-    clear: bool = False
+    is_clear: bool = False
     taken_by: dict[PodUid, Pod] = field(default_factory=dict)
 
 
 class FreedCapacities:
-    """The room that our preemptions have made, until the pod is bound, gone or given other room."""
+    """What our preemptions freed, until the preemptor is bound, gone or nominated elsewhere."""
 
     def __init__(self) -> None:
-        self._rooms: dict[PodUid, FreedCapacity] = {}
-        self._for: dict[str, set[PodUid]] = {}
+        self._by_preemptor: dict[PodUid, FreedCapacity] = {}
+        self._preemptors: dict[str, set[PodUid]] = {}
 
     def __len__(self) -> int:
-        return len(self._rooms)
+        return len(self._by_preemptor)
 
     def begin(self, uid: PodUid, node: str) -> None:
-        """Note that room is being made for a pod."""
+        """Note that victims on *node* are to be evicted for a pod."""
         self.forget(uid)
-        self._rooms[uid] = FreedCapacity(node)
-        self._for.setdefault(node, set()).add(uid)
+        self._by_preemptor[uid] = FreedCapacity(node)
+        self._preemptors.setdefault(node, set()).add(uid)
 
     def clear(self, uid: PodUid) -> None:
         """Note that all victims have left."""
-        if room := self._rooms.get(uid):
-            room.clear = True
+        if freed := self._by_preemptor.get(uid):
+            freed.is_clear = True
 
-    def arrived(self, pod: Pod) -> None:
+    def pod_came(self, pod: Pod) -> None:
         """Note that another scheduler placed *pod*."""
-        for uid in self._for.get(pod.node_name, ()):
-            self._rooms[uid].taken_by[pod.uid] = pod
+        for uid in self._preemptors.get(pod.node_name, ()):
+            self._by_preemptor[uid].taken_by[pod.uid] = pod
 
-    def left(self, pod: Pod) -> None:
-        """Note that *pod* is on its node no more."""
-        for uid in self._for.get(pod.node_name, ()):
-            self._rooms[uid].taken_by.pop(pod.uid, None)
+    def pod_left(self, pod: Pod) -> None:
+        """Note that *pod* has left its node."""
+        for uid in self._preemptors.get(pod.node_name, ()):
+            self._by_preemptor[uid].taken_by.pop(pod.uid, None)
 
     def suspect(self, uid: PodUid) -> FreedCapacity | None:
-        """Return the room of a pod if others came there and nobody has to leave any more."""
-        room = self._rooms.get(uid)
-        return room if room is not None and room.clear and room.taken_by else None
+        """Return the capacity freed for a pod if all victims have left and other pods came."""
+        freed = self._by_preemptor.get(uid)
+        return freed if freed is not None and freed.is_clear and freed.taken_by else None
 
     def decided(self, uid: PodUid, node: str) -> None:
-        """Note which node a pod is bound to, if any: room elsewhere, that is clear, is given up."""
-        room = self._rooms.get(uid)
-        if room is not None and room.clear and room.node != node:
+        """Note the node that a pod is bound to, empty if none: capacity elsewhere is given up."""
+        freed = self._by_preemptor.get(uid)
+        if freed is not None and freed.is_clear and freed.node != node:
             self.forget(uid)
 
     def forget(self, uid: PodUid) -> None:
-        """Note that a pod needs its room no more."""
-        room = self._rooms.pop(uid, None)
-        if room is not None:
-            there = self._for[room.node]
-            there.discard(uid)
-            if not there:
-                del self._for[room.node]
+        """Note that a pod needs its capacity no more."""
+        freed = self._by_preemptor.pop(uid, None)
+        if freed is not None:
+            preemptors = self._preemptors[freed.node]
+            assert uid in preemptors, f"{uid} is not listed on {freed.node}"
+            preemptors.discard(uid)
+            if not preemptors:
+                del self._preemptors[freed.node]
 
-    def vanished(self, node: str) -> None:
-        """Note that there is no room on a node that is no more."""
-        for uid in tuple(self._for.get(node, ())):
+    def node_removed(self, node: str) -> None:
+        """Forget all capacity on a node that was removed."""
+        for uid in tuple(self._preemptors.get(node, ())):
             self.forget(uid)

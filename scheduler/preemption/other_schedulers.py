@@ -1,12 +1,13 @@
-"""What others do on our nodes: schedulers that fill them too, kubelets that have the last word.
+"""Other schedulers that fill our nodes too, and kubelets that have the last word.
 
-Nobody coordinates with us, so what they do is read from pods: where they nominate and place theirs,
-and which of ours a kubelet refused. What follows is told to cache and queue as facts are.
+Nobody coordinates with us, so what they do is read from pods: where they place theirs, and which of
+ours a kubelet rejected. The conclusions enter cache and queue as facts do.
 """
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 
 from scheduler.cache.cluster_cache import ClusterCache
+from scheduler.cache.pending_pods import PendingPods
 from scheduler.cache.trust_ledger import TrustLedger
 from scheduler.framework.cluster_event import Action, Change, ClusterEvent
 from scheduler.model.fact import Added, Deleted, Updated
@@ -21,17 +22,17 @@ from scheduler.model.trust import (
 )
 from scheduler.preemption.freed_capacity import FreedCapacities, FreedCapacity
 from scheduler.queue.scheduling_queue import SchedulingQueue
+from scheduler.reporting.clock import Clock
 from scheduler.reporting.telemetry import Telemetry
 
 
 class OtherSchedulers:
-    """Draws the conclusions.
+    """Draws conclusions from pods that others placed or rejected.
 
     Args:
-        ours: The scheduler names that our profiles answer to.
-        rooms: Hears who is placed where.
+        pending: Knows which scheduler names are ours.
+        freed: Remembers capacity that others may take.
         may_act: Tells whether this process leads right now.
-        wall_seconds: The time of day, in seconds since 1970.
     """
 
     def __init__(
@@ -39,86 +40,98 @@ class OtherSchedulers:
         *,
         cache: ClusterCache,
         queue: SchedulingQueue,
-        ours: Collection[str],
-        rooms: FreedCapacities,
+        pending: PendingPods,
+        freed: FreedCapacities,
         telemetry: Telemetry,
         may_act: Callable[[], bool],
-        wall_seconds: Callable[[], float],
+        clock: Clock,
     ) -> None:
         self._cache = cache
         self._queue = queue
-        self._ours = ours
-        self._rooms = rooms
+        self._pending = pending
+        self._freed = freed
         self._telemetry = telemetry
         self._may_act = may_act
-        self._wall_seconds = wall_seconds
+        self._clock = clock
         self.ledger = TrustLedger()
 
     # Time.
 
     def next_change(self) -> float | None:
-        """Return when time alone will change something."""
+        """Return when time alone changes a node's trust next."""
         return self.ledger.next_change()
 
     def pass_time(self, now: float) -> None:
-        """Let end what was to last for a while."""
+        """Apply the changes of trust that are due."""
         self._apply(self.ledger.expire(now), now)
 
-    # Pods of other schedulers.
+    # Pods on nodes.
 
-    def placed(self, pod: Pod, now: float) -> None:
-        """Take in a pod that was bound, by whomever."""
-        if pod.spec.scheduler_name not in self._ours:
-            self._rooms.arrived(pod)
+    def pod_placed(self, pod: Pod, now: float) -> None:
+        """Take in a pod that was bound, by whichever scheduler."""
+        if not self._pending.is_ours(pod):
+            self._freed.pod_came(pod)
             self._queue.forget_foreign(pod, now)
         elif is_admitted(pod):
-            self._note_let_in(pod, now)
+            self._note_admitted(pod, now)
 
-    def updated(self, old: Pod, new: Pod, now: float) -> None:
-        """Take in a new version of a bound pod, of whomever."""
+    def pod_updated(self, old: Pod, new: Pod, now: float) -> None:
+        """Take in a new version of a bound pod, whichever scheduler bound it."""
         if is_admitted(new) and not is_admitted(old):
-            self._note_let_in(new, now)
+            self._note_admitted(new, now)
 
-    def gone(self, pod: Pod, now: float) -> None:
-        """Note that a pod of another scheduler is gone."""
-        self._rooms.left(pod)
+    def pod_left(self, pod: Pod, now: float) -> None:
+        """Note that a bound pod, or a pending one of another scheduler, is gone."""
+        self._freed.pod_left(pod)
         self._queue.forget_foreign(pod, now)
+
+    def node_removed(self, node: str, now: float) -> None:
+        """Forget what is known of a node that was removed: its successor is another node."""
+        self._freed.node_removed(node)
+        self._apply(self.ledger.forget_node(node), now)
 
     # Trust.
 
-    def refused(self, pod: Pod, now: float) -> None:
-        """Note that a kubelet refused a pod of ours just now."""
-        # All replicas learn from it; one of them counts it, or the sum over them would be too high.
+    def kubelet_rejected(self, pod: Pod, now: float) -> None:
+        """Note that a kubelet rejected a pod of ours just now."""
+        # Every replica learns of it. Only the leader counts it, or the sum over them is too high.
         if self._may_act():
             self._telemetry.kubelet_rejected(pod)
         self._distrust(pod, pod.node_name, kubelet_rejection(pod), now)
 
-    def had_refused(self, pod: Pod, now: float) -> None:
-        """Note that a kubelet had refused a pod of ours before this process listened."""
+    def kubelet_had_rejected(self, pod: Pod, now: float) -> None:
+        """Note that a kubelet rejected a pod of ours before this process started.
+
+        How long ago is known from the pod's stamp alone: the one decision that takes the time of
+        day. A clock that is off makes the distrust end earlier or later by as much.
+        """
         at = rejected_at(pod)
         if at is not None:
-            began = now - max(0.0, self._wall_seconds() - at)
+            began = now - max(0.0, self._clock.time_of_day() - at)
             self._apply(
                 self.ledger.ban(owner_of(pod), pod.node_name, kubelet_rejection(pod), began), now
             )
             self._apply(self.ledger.expire(now), now)
 
-    def _note_let_in(self, pod: Pod, now: float) -> None:
-        """Let the next one try as well, where pods of the owner go one at a time."""
-        if held := self.ledger.on_trial(owner_of(pod), pod.node_name):
+    def suspect(self, pod: Pod) -> FreedCapacity | None:
+        """Return the capacity freed for *pod*, if pods of others came there meanwhile."""
+        return self._freed.suspect(pod.uid)
+
+    def decided(self, pod: Pod, node: str) -> None:
+        """Note the node that is chosen for *pod*, empty if none."""
+        self._freed.decided(pod.uid, node)
+
+    def capacity_taken(self, pod: Pod, freed: FreedCapacity, now: float) -> None:
+        """Note that others took the capacity *freed* for a pod."""
+        self._freed.forget(pod.uid)
+        self._telemetry.preemption_undone(pod, freed.node, tuple(freed.taken_by.values()))
+        self._distrust(pod, freed.node, CAPACITY_TAKEN, now)
+
+    def _note_admitted(self, pod: Pod, now: float) -> None:
+        """Wake the owner's next pod, where a node on trial takes them one at a time."""
+        if distrust := self.ledger.on_trial(owner_of(pod), pod.node_name):
             event = ClusterEvent(NODE_DISTRUST, Action.UPDATE)
-            self._queue.note(Change(event, held, held), now)
-
-    def undone(self, pod: Pod, room: FreedCapacity, now: float) -> None:
-        """Note that others took the room that was made for *pod*."""
-        self._rooms.forget(pod.uid)
-        self._telemetry.preemption_undone(pod, room.node, tuple(room.taken_by.values()))
-        self._distrust(pod, room.node, CAPACITY_TAKEN, now)
-
-    def vanished(self, node: str, now: float) -> None:
-        """Note that a node is no more; what was held against it went with it."""
-        self._rooms.vanished(node)
-        self._apply(self.ledger.forget_node(node), now)
+            self._queue.note(Change(event, distrust, distrust), now)
 
     def _distrust(self, pod: Pod, node: str, why: str, now: float) -> None:
         owner = owner_of(pod)

@@ -1,4 +1,4 @@
-"""Taking turns: so many at a time, and of those who wait the most important is next."""
+"""A semaphore that lets the most important waiter in first."""
 
 import asyncio
 import heapq
@@ -8,20 +8,21 @@ from contextlib import asynccontextmanager
 
 
 class PrioritySemaphore:
-    """A semaphore with a queue that is sorted: by priority, and of equals the earliest first.
+    """A semaphore whose waiters are sorted by priority; of equals the earliest is first.
 
     Args:
-        places: How many may be inside at once.
+        slots: How many holders there may be at once.
     """
 
-    def __init__(self, places: int) -> None:
-        self._free = places
+    def __init__(self, slots: int) -> None:
+        assert slots > 0, "without a slot, everyone would wait for ever"
+        self._free = slots
         self._numbers = itertools.count()
         self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []
 
     @asynccontextmanager
     async def take(self, priority: int) -> AsyncIterator[None]:
-        """Enclose what is done in a place of one's own, once there is one."""
+        """Enclose what is done while holding a slot, once one is free."""
         if self._free:
             self._free -= 1
         else:
@@ -29,22 +30,22 @@ class PrioritySemaphore:
         try:
             yield
         finally:
-            self._leave()
+            self._release()
 
     async def _wait(self, priority: int) -> None:
-        place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        heapq.heappush(self._waiting, (-priority, next(self._numbers), place))
+        slot: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        heapq.heappush(self._waiting, (-priority, next(self._numbers), slot))
         try:
-            await place
+            await slot
         except asyncio.CancelledError:
-            if not place.cancelled():  # it was given in the same moment
-                self._leave()
+            if not slot.cancelled():  # it was handed over in the same moment
+                self._release()
             raise
 
-    def _leave(self) -> None:
+    def _release(self) -> None:
         while self._waiting:
-            *_, place = heapq.heappop(self._waiting)
-            if not place.done():
-                place.set_result(None)
+            *_, slot = heapq.heappop(self._waiting)
+            if not slot.done():
+                slot.set_result(None)
                 return
         self._free += 1

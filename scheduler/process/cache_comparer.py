@@ -1,9 +1,10 @@
-"""Compares what we know with a fresh list, and puts right what we have wrong.
+"""Compares cache and watches with a fresh list, and corrects what is wrong.
 
-A watch tells everything that happens, so there is nothing to find: unless a proxy dropped an event,
-or we have a bug. What only has not arrived yet is no drift. Whatever differs is looked at a second
-time, with a list of its own, and counts only if the server says the same as before and the watch
-has said nothing in between.
+A watch delivers every change, so there is nothing to find: unless a proxy dropped an event, or this
+process has a bug. An event that has not arrived yet is no drift. Whatever differs is therefore
+compared a second time, with another list, and counts only if both versions are the same as before.
+
+kube-scheduler has the same comparer for debugging (SIGUSR2); it only logs what differs.
 """
 
 import asyncio
@@ -37,12 +38,12 @@ SETTLE_SECONDS: Final = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Suspect:
-    """An object of which we and the server think differently.
+    """An object that differs between the watch's store and the server.
 
     Args:
-        kind: What is wrong.
-        ours: The version that we know; empty where we know none.
-        theirs: The version that the server has; empty where it has none.
+        kind: What is wrong with the store.
+        ours: The version in the store; empty if there is none.
+        theirs: The version at the server; empty if there is none.
     """
 
     kind: Kind
@@ -54,12 +55,13 @@ class CacheComparer:
     """Compares nodes and pods.
 
     Args:
-        requests: Where to list.
-        reflectors: What was told of nodes and pods; healed through these, so that they know of it.
-        cache: Compared with what was told, once that was applied.
-        inbox: Leads to the loop, the only one who may look at the cache.
-        telemetry: Hears of every comparison.
-        sleep: How to wait before the second look.
+        requests: Lists them at the API server.
+        reflectors: The stores of the watches. Corrections pass through the reflectors, which send
+            them on as facts.
+        cache: Compared with the stores, once all facts are applied.
+        inbox: Carries the comparison of the cache to the loop, which alone may read it.
+        telemetry: Counts comparisons, and logs what was wrong.
+        sleep: Waits before the second list.
     """
 
     def __init__(
@@ -80,7 +82,7 @@ class CacheComparer:
         self._sleep = sleep
 
     async def run(self, seconds: float, asked: asyncio.Event) -> None:
-        """Compare every *seconds* (0: never) and whenever *asked*, until cancelled."""
+        """Compare every *seconds* (0: never) and whenever *asked* is set, until cancelled."""
         while True:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(asked.wait(), seconds or None)
@@ -88,7 +90,7 @@ class CacheComparer:
             await self.compare()
 
     async def compare(self) -> bool:
-        """Compare once, heal, and tell whether anything was wrong."""
+        """Compare once, correct what is wrong, and return whether anything was."""
         try:
             drifted = [await self._compare(resource) for resource in self._reflectors]
         except ApiError:
@@ -99,21 +101,23 @@ class CacheComparer:
         self._telemetry.metrics.count(families.CACHE_COMPARISONS, result)
         return any(drifted)
 
-    # What was told against what there is.
+    # The watches' stores against the API server.
 
     async def _compare(self, resource: str) -> bool:
-        first, _ = await self._look(resource)
+        first, _ = await self._list_suspects(resource)
         if not first:
             return False
+        # Most suspects are changes that the watch delivers in this time.
         await self._sleep(SETTLE_SECONDS)
-        second, found = await self._look(resource)
+        second, found = await self._list_suspects(resource)
         wrong = {key: suspect for key, suspect in second.items() if first.get(key) == suspect}
         for key in wrong:
-            self._heal(resource, key, found.get(key))
-        self._tell(resource, {key: suspect.kind for key, suspect in wrong.items()})
+            self._reflectors[resource].correct(key, found.get(key))
+        self._report(resource, {key: suspect.kind for key, suspect in wrong.items()})
         return bool(wrong)
 
-    async def _look(self, resource: str) -> tuple[dict[Key, Suspect], dict[Key, Compared]]:
+    async def _list_suspects(self, resource: str) -> tuple[dict[Key, Suspect], dict[Key, Compared]]:
+        """Return what differs between the store and a fresh list, and that list."""
         found: dict[Key, Compared] = {}
         unreadable: set[Key] = set()
         async for each in list_all(self._requests, self._reflectors[resource].watched):
@@ -132,20 +136,17 @@ class CacheComparer:
                 await asyncio.sleep(0)
         return suspects, found
 
-    def _heal(self, resource: str, key: Key, found: Compared | None) -> None:
-        self._reflectors[resource].correct(key, found)
-
-    def _tell(self, resource: str, wrong: Mapping[Key, Kind]) -> None:
+    def _report(self, resource: str, wrong: Mapping[Key, Kind]) -> None:
         kinds: tuple[Kind, ...] = ("missing", "redundant", "outdated")
         for kind in kinds:
             keys = sorted("/".join(filter(None, key)) for key, of in wrong.items() if of == kind)
             if keys:
                 self._telemetry.cache_drifted(resource, kind, keys)
 
-    # The cache against what was told.
+    # The cache against the watches' stores.
 
     async def _compare_cache(self) -> bool:
-        """Compare object by object, a slice at a time: between two of them the loop goes on."""
+        """Compare object by object, in slices, so that pods are scheduled in between."""
         drifted = False
         for resource, reflector in self._reflectors.items():
             cached: Iterable[Compared] = (
@@ -155,47 +156,51 @@ class CacheComparer:
             wrong: dict[Key, Kind] = {}
             for start in range(0, len(every), SLICE_OBJECTS):
                 part = every[start : start + SLICE_OBJECTS]
-                wrong |= await self._ask_loop(partial(self._judge, resource, part))
-            self._tell(resource, wrong)
+                wrong |= await self._run_in_loop(partial(self._correct_cache, resource, part))
+            self._report(resource, wrong)
             drifted = drifted or bool(wrong)
         return drifted
 
-    async def _ask_loop(self, question: Callable[[], T]) -> T:
-        """Ask as soon as the loop has applied everything: what was told, it knows then."""
-        answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+    async def _run_in_loop(self, compare: Callable[[], T]) -> T:
+        """Let the loop run *compare* at a moment when no fact waits in the inbox.
 
-        def ask() -> None:
+        A fact that is in the store and not applied yet would look like drift.
+        """
+        result: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+
+        def run() -> None:
             if len(self._inbox):
-                self._inbox.put(ask)
-            elif not answer.done():
-                answer.set_result(question())
+                self._inbox.put(run)
+            elif not result.done():
+                result.set_result(compare())
 
-        self._inbox.put(ask)
-        return await answer
+        self._inbox.put(run)
+        return await result
 
-    def _judge(self, resource: str, part: Iterable[Compared]) -> dict[Key, Kind]:
-        """Compare what is cached with what was told, of the objects in *part*, and heal."""
+    def _correct_cache(self, resource: str, part: Iterable[Compared]) -> dict[Key, Kind]:
+        """Compare the objects in *part* between cache and store, and correct the cache."""
+        assert not len(self._inbox), "facts wait that are in the store and not in the cache"
         wrong: dict[Key, Kind] = {}
         for each in part:
-            told = self._told(resource, each)
+            stored = self._stored(resource, each)
             cached = self._cached(each)
-            if told is not None and cached is None:
+            if stored is not None and cached is None:
                 wrong[key_of(each)] = "missing"
-                self._inbox.put(Added(resource, told))
-            elif told is None and cached is not None:
+                self._inbox.put(Added(resource, stored))
+            elif stored is None and cached is not None:
                 wrong[key_of(each)] = "redundant"
                 self._inbox.put(Deleted(resource, cached))
         return wrong
 
-    def _told(self, resource: str, each: Compared) -> Compared | None:
-        """Return *each* as it was told, if it belongs into the cache."""
-        told: Compared | None = self._reflectors[resource].store.get(key_of(each))
-        if told is None or told.metadata.uid != each.metadata.uid:
+    def _stored(self, resource: str, each: Compared) -> Compared | None:
+        """Return *each* as it is in the store, if it belongs into the cache."""
+        stored: Compared | None = self._reflectors[resource].store.get(key_of(each))
+        if stored is None or stored.metadata.uid != each.metadata.uid:
             return None
-        return told if isinstance(told, Node) or told.node_name else None
+        return stored if isinstance(stored, Node) or stored.node_name else None
 
     def _cached(self, each: Compared) -> Compared | None:
-        """Return *each* as the cache has it, if it was told."""
+        """Return *each* as the cache has it; an assumed pod is not in the store yet."""
         if isinstance(each, Node):
             node = self._cache.node(each.name)
             return node if node is not None and node.metadata.uid == each.metadata.uid else None
@@ -203,13 +208,14 @@ class CacheComparer:
 
 
 def _suspect(ours: Compared | None, theirs: Compared | None) -> Suspect | None:
-    """Tell how what we know differs from what there is; None where it does not."""
+    """Return how the store differs from the list in one object; None if it does not."""
     if ours is None or theirs is None:
         if theirs is not None:
             return Suspect("missing", "", theirs.metadata.resource_version)
         return Suspect("redundant", ours.metadata.resource_version, "") if ours else None
     versions = ours.metadata.resource_version, theirs.metadata.resource_version
     same = ours.metadata.uid == theirs.metadata.uid
+    # A change of a field that is not decoded leaves equal objects with different versions.
     if same and (versions[0] == versions[1] or equal(ours, theirs)):
         return None
     return Suspect("outdated", *versions)

@@ -1,4 +1,4 @@
-"""What is read off the loop when somebody scrapes: who waits, for how long, and what is known."""
+"""Gauges that each scrape reads from their owners: pods that wait, sizes, and leadership."""
 
 import asyncio
 from collections.abc import Callable
@@ -17,9 +17,10 @@ def read_gauges(
     lease: str,
     leads: Callable[[], bool],
 ) -> None:
-    """Let *metrics* ask *core* and *watches*, whenever it is asked itself.
+    """Let *metrics* read *core* and *watches* at each scrape.
 
-    *lease* is the name under which it is told whether this process *leads*.
+    Nothing keeps these numbers up to date in between, so they cannot drift from what they count.
+    *lease* is the label of the gauge that says whether this process *leads*.
     """
     metrics.read(families.PENDING_PODS, core.queue.counts)
     metrics.read(families.INFLIGHT_EVENTS, core.queue.in_flight_counts)
@@ -36,7 +37,7 @@ def read_gauges(
 
 def _pending_age(core: SchedulerCore) -> dict[tuple[str, ...], float]:
     oldest = core.queue.oldest()
-    return {(): 0.0 if oldest is None else core.clock() - oldest}
+    return {(): 0.0 if oldest is None else core.clock.now() - oldest}
 
 
 def _watch_silence(watches: Watches) -> dict[str, float]:

@@ -1,7 +1,7 @@
-"""The watches of the process: one reflector a resource, and more as plugins come to need more.
+"""The watches of the process: one reflector for each resource that the plugins need.
 
-What was watched once stays watched until the process ends: pods on their way to a node may still
-need it, and plugins come back.
+A changed configuration may add watches, but never ends one before the process ends: pods on their
+way to a node may still need it, and a rollback would have to list everything again.
 """
 
 import asyncio
@@ -14,16 +14,16 @@ from scheduler.kube.watch_observer import WatchObserver
 from scheduler.kube.watched import Watched
 from scheduler.model.fact import Fact, ResourceName
 
-_GLANCE_SECONDS: Final = 0.02
+_POLL_SECONDS: Final = 0.02
 
 
 class Watches:
-    """Everything that is watched.
+    """The reflectors, and the tasks in which they run.
 
     Args:
-        client: Where to ask.
+        client: Sends the requests.
         sink: Takes the facts.
-        observer: Hears how the watches fare.
+        observer: Is called when a watch starts, breaks or is denied.
         watched: What is watched from the start.
     """
 
@@ -52,12 +52,12 @@ class Watches:
             await asyncio.Event().wait()
 
     async def widen(self, wanted: Iterable[Watched[Any]], timeout_seconds: float) -> str:
-        """Watch *wanted* as well, and return once all of it has been told.
+        """Watch *wanted* as well, and return once all of it is listed.
 
-        Who watches nothing yet, as a standby may be told to, only takes note.
+        Before `run`, as in a standby with delayCacheUntilActive, it is only added.
 
         Returns:
-            What could not be listed in time, and is not watched then; empty where all is well.
+            What could not be listed in time, and is not watched then; empty if all was.
         """
         new, other = _beyond(wanted, self.reflectors)
         if self._group is None:
@@ -74,8 +74,8 @@ class Watches:
         await self._reread(other)
 
         def missing() -> list[ResourceName]:
-            unheard = [each.resource for each in new if not self.reflectors[each.resource].listed]
-            return unheard + [
+            unlisted = [each.resource for each in new if not self.reflectors[each.resource].listed]
+            return unlisted + [
                 resource
                 for resource, mark in marks.items()
                 if self.reflectors[resource].lists == mark
@@ -83,10 +83,11 @@ class Watches:
 
         try:
             async with asyncio.timeout(timeout_seconds):
-                while missing():  # noqa: ASYNC110 - reflectors are not made to tell anyone
-                    await asyncio.sleep(_GLANCE_SECONDS)
+                while missing():  # noqa: ASYNC110 - reflectors have no event for it
+                    await asyncio.sleep(_POLL_SECONDS)
         except TimeoutError:
             late = missing()
+            # The configuration in force goes on with what it has watched so far.
             await self._reread(before)
             for each in new:
                 await self._remove(each.resource)
@@ -94,6 +95,7 @@ class Watches:
         return ""
 
     def _add(self, watched: Watched[Any]) -> None:
+        assert watched.resource not in self.reflectors, f"{watched.resource} is watched already"
         self.reflectors[watched.resource] = Reflector(
             self._client,
             watched,
@@ -104,6 +106,7 @@ class Watches:
 
     def _start(self, resource: ResourceName) -> None:
         assert self._group is not None, "nothing is watched yet"
+        assert resource not in self._tasks, f"{resource} is watched by two tasks"
         self._tasks[resource] = self._group.create_task(self.reflectors[resource].run())
 
     async def _stop(self, resource: ResourceName) -> None:
@@ -125,7 +128,7 @@ class Watches:
 def _beyond(
     wanted: Iterable[Watched[Any]], known: dict[ResourceName, Reflector[Any]]
 ) -> tuple[list[Watched[Any]], list[Watched[Any]]]:
-    """Return what of *wanted* nobody watches yet, and what is watched with less in it."""
+    """Return what of *wanted* is not watched yet, and what is watched without all its fields."""
     new, other = [], []
     for each in wanted:
         reflector = known.get(each.resource)

@@ -6,4 +6,7 @@ that is being decided is *in flight*, and the changes since its pop are kept, so
 none. The moves between these states are a table in ``queue_state``; ``SchedulingQueue`` is the
 only door. This room has no clock: every method that depends on time has the parameter *now*, in
 monotonic seconds.
+
+This room imports framework and model. It is imported by binding, loop, out_of_tree, preemption,
+reload and reporting.
 """

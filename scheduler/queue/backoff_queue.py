@@ -49,6 +49,7 @@ class BackoffQueue:
         """Put *queued* in, or move it where it belongs after an update."""
         heap = self._failed if queued.failed else self._rejected
         heap.add(queued)
+        assert queued.backoff_expiry is not None, f"has no backoff to wait for: {queued}"
 
     def remove(self, uid: PodUid) -> bool:
         """Remove a pod, and return whether it was there."""
@@ -69,6 +70,7 @@ class BackoffQueue:
 
     def first_completed(self, now: float) -> QueuedPod | None:
         """Return a pod whose backoff is over: rejected pods first, then failed ones."""
+        # Upstream empties its error backoff queue last, too.
         for heap in (self._rejected, self._failed):
             queued = heap.first()
             if queued is not None and not self.is_waiting(queued, now):

@@ -82,6 +82,8 @@ class ForeignNominations:
             self._counted[pod.uid] = _Nomination(pod, counted.until)
             self._nominator.refresh(pod)
         elif self._seconds and self._expired.get(pod.uid) != node:
+            # An update that names the node of an expired nomination proves nothing: the status
+            # keeps the name until its scheduler clears it.
             self._move(pod, Cause.NOMINATED, State.COUNTED, now + self._seconds)
             return counted.pod if counted else None
         return None
@@ -128,6 +130,7 @@ class ForeignNominations:
         old = State.COUNTED if counted else State.EXPIRED if expired else None
         TRANSITIONS.move(old, cause, new, pod.uid)
         if new is State.COUNTED:
+            assert pod.nominated_node, f"{pod.key} is nominated nowhere"
             self._counted[pod.uid] = _Nomination(pod, until)
             self._nominator.add(pod)
         elif old is State.COUNTED:

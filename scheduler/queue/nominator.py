@@ -32,6 +32,7 @@ class Nominator:
         Returns:
             The pod as it was nominated, where its capacity on another node is given up by that.
         """
+        # A late order about a pod that somebody has bound must not count it twice.
         node = "" if pod.node_name else _ordered_node(pod, order)
         given_up = self.delete(pod.uid, placed_on=node or pod.node_name)
         if node:

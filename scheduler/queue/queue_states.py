@@ -86,12 +86,15 @@ class QueueStates:
     ) -> QueueState:
         """Move *queued* as *strategy* says, and return its new state."""
         if strategy is QueueingStrategy.SKIP:
+            # An attempt that ended in an error has no rejector: no event would ever move the pod.
+            assert queued.rejected_by, f"would wait for nothing: {queued}"
             self.move(queued, QueueState.UNSCHEDULABLE, reason)
         elif strategy is QueueingStrategy.IMMEDIATELY or not self.backoff.is_waiting(
             queued, reason.now
         ):
             self.make_ready(queued, reason)
         else:
+            # Backoff ends without another run of the gates, so they run now.
             closed = self.gates.is_closed_for(queued)
             self.move(queued, QueueState.GATED if closed else QueueState.BACKOFF, reason)
         assert queued.state is not None, str(queued)
@@ -104,6 +107,7 @@ class QueueStates:
         queued.history.append((reason, new))
         if len(queued.history) > HISTORY_LENGTH:
             del queued.history[0]
+        # Out of the old store before into the new one: an index must not show a pod in two states.
         if old is not None:
             found = self._stores[old].remove(uid)
             assert found, f"not where its state says: {queued}"
@@ -124,10 +128,15 @@ class QueueStates:
         assert queued.state is not None, str(queued)
         self._stores[queued.state].add(queued)
 
-    def reorder(self, sort_key: SortKey) -> None:
-        """Replace the order in which ready pods go."""
-        self.active.reorder(sort_key)
-        self.backoff.reorder(sort_key)
+    def replace_rules(
+        self, rules: Mapping[str, ProfileRules], sort_key: SortKey | None, settings: QueueSettings
+    ) -> None:
+        """Replace the gates, the backoff of later failures and, where one is given, the order."""
+        self.gates = Gates(rules, self._observer)
+        self.backoff.adjust(settings.initial_backoff_seconds, settings.maximum_backoff_seconds)
+        if sort_key is not None:
+            self.active.reorder(sort_key)
+            self.backoff.reorder(sort_key)
 
     def counts(self) -> dict[str, int]:
         """Count the pods by state, those in flight left out."""

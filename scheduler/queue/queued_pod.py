@@ -8,6 +8,8 @@ from scheduler.model.pod import Pod
 from scheduler.queue.queue_state import Cause, QueueState
 
 HISTORY_LENGTH: Final = 16
+"""Enough to see how a pod came into a state that it should not have; each pod pays for it."""
+
 _NONE: Final[frozenset[str]] = frozenset()
 
 

@@ -25,7 +25,6 @@ from scheduler.framework.decision import Keep, NominationOrder
 from scheduler.model.meta import PodUid
 from scheduler.model.pod import Pod
 from scheduler.queue.foreign_nominations import ForeignNominations
-from scheduler.queue.gates import Gates
 from scheduler.queue.hints import Hints, ProfileRules, QueueingStrategy
 from scheduler.queue.nominator import Nominator
 from scheduler.queue.observer import SILENT, QueueObserver
@@ -36,11 +35,12 @@ from scheduler.queue.queue_states import QueueStates
 from scheduler.queue.queued_pod import MoveReason, QueuedPod
 
 TIMEOUT_CHECK_SECONDS: Final = 30.0
+"""Upstream looks for pods that have waited for too long as often."""
+
 PODS_AT_ONCE: Final = 512
 """How many pods one call moves, where a single change can wake thousands: some milliseconds."""
 _ADD_LABEL: Final = UNSCHEDULABLE_POD_ADD.label
 _UPDATE_LABEL: Final = UNSCHEDULABLE_POD_UPDATE.label
-_RELOAD_LABEL: Final = "RulesReplaced"
 _DELETED: Final = MoveReason(Cause.DELETED)
 _DONE: Final = MoveReason(Cause.DONE)
 
@@ -103,6 +103,7 @@ class SchedulingQueue:
         it, and would add it as a new one.
         """
         if old.uid != new.uid:
+            # A pod of the same name, created again while the watch was broken.
             self.delete(old, now)
             self.add(new, now)
         elif new.uid in self._states.in_flight.pods:
@@ -131,8 +132,8 @@ class SchedulingQueue:
     @property
     def ready(self) -> bool:
         """Whether ``pop`` would return a pod."""
-        backoff = self._states.backoff
-        return bool(self._states.active) or backoff.first_to_fetch_early() is not None
+        early = self._states.backoff.first_to_fetch_early
+        return bool(self._states.active) or early() is not None
 
     def pop(self, now: float) -> QueuedPod | None:
         """Return the pod that goes next; None where none is ready.
@@ -149,6 +150,7 @@ class SchedulingQueue:
             if queued is None:
                 return None
             self._observer.incoming("active", POP_FROM_BACKOFF_QUEUE)
+        assert queued.initial_attempt is not None, f"ready, and never became so: {queued}"
         queued.attempts += 1
         if queued.rejected_by:
             self._count_rejectors(queued, -1)
@@ -189,6 +191,7 @@ class SchedulingQueue:
             f"in flight is another pod than the one to park: {queued}"
         )
         queued.note_failure(pod, rejected_by, pending, now)
+        # Of pods with equal timestamps, the one that was parked first goes first.
         queued.order = next(self._arrivals)
         self._count_rejectors(queued, 1)
         missed = self._states.in_flight.since_pop(pod.uid)
@@ -212,9 +215,7 @@ class SchedulingQueue:
         if candidates := self._candidates(change):
             reason = MoveReason(Cause.CHANGED, change.event.label, now)
             self._pending_changes.extend(
-                (queued, change, reason)
-                for queued in candidates
-                if only is None or only(queued.pod)
+                (each, change, reason) for each in candidates if only is None or only(each.pod)
             )
             self.catch_up()
 
@@ -239,6 +240,7 @@ class SchedulingQueue:
         reason = MoveReason(Cause.ACTIVATED, FORCE_ACTIVATE.label, now)
         for uid in uids:
             if popped := self._states.in_flight.pods.get(uid):
+                # If its attempt fails, it finds the record and is requeued, not left to wait.
                 self._states.in_flight.record(Change(FORCE_ACTIVATE, None, popped.pod))
             elif (queued := self._states.queued.get(uid)) and queued.state is not QueueState.ACTIVE:
                 self._states.make_ready(queued, reason)
@@ -284,15 +286,9 @@ class SchedulingQueue:
         # Changes were judged by the old plugins' hints; the reload requeues every pod anyway.
         self._pending_changes.clear()
         self._hints = Hints(rules, self._observer)
-        self._states.gates = Gates(rules, self._observer)
-        if settings is not None:
-            self._settings = settings
-            self._states.backoff.adjust(
-                settings.initial_backoff_seconds, settings.maximum_backoff_seconds
-            )
-        if sort_key is not None:
-            self._states.reorder(sort_key)
-        self._reloading = MoveReason(Cause.RELOADED, _RELOAD_LABEL, now)
+        self._settings = settings or self._settings
+        self._states.replace_rules(rules, sort_key, self._settings)
+        self._reloading = MoveReason(Cause.RELOADED, "RulesReplaced", now)
         self._reloaded = deque(self._states.queued.values())
         self.catch_up()
 
@@ -339,7 +335,10 @@ class SchedulingQueue:
         return self._nominator.node_of.get(uid, "")
 
     def nominated_pods(self) -> dict[str, tuple[Pod, ...]]:
-        """Return all nominated pods by node, those of other schedulers among them."""
+        """Return all nominated pods by node, those of other schedulers among them.
+
+        A copy: an attempt reads it in slices, and nominations change in between.
+        """
         return self._nominator.pods_on.copy()
 
     def own_nominees(self, node: str) -> list[Pod]:
@@ -408,6 +407,7 @@ class SchedulingQueue:
 
     def _candidates(self, change: Change) -> list[QueuedPod]:
         if change.event.wildcard:
+            # Gated pods are left out: only what opens their gate helps them.
             return list(self._states.unschedulable)
         registered = self._hints.registered_for(change.event)
         return [

@@ -1,7 +1,10 @@
-"""A changed configuration, from its text to a loop that runs by it.
+"""A changed configuration, from its text to a loop that runs with it.
 
-What the text means is decided first: whether it can be read, whether it needs a restart, which
-plugins it wants and what those have to be permitted and to be told. Only then is anything done, and
-the last step is one message to the loop, between two pods. Whatever fails on the way leaves the
-configuration before it in force, whole. This room knows the loop and is known by app alone.
+First comes a plan: whether the text can be read, whether it needs a restart, which plugins it names
+and which permissions and watches those need. Only then is anything done, and the last step is one
+message to the loop, between two pods. Whatever fails on the way leaves the earlier configuration in
+force, whole. This room imports loop, process and most rooms below them; only app imports it.
+
+This room imports config, crds, errors, framework, kube, loop, model, observe, out_of_tree, plugins,
+process and queue. It is imported by app.
 """

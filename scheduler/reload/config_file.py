@@ -77,5 +77,5 @@ class ConfigFile:
             self._again_at = math.inf
             outcome = await self._offer(text)
             self._considered = text
-            if outcome.result.may_pass:
+            if outcome.result.is_transient:
                 self._again_at = self._clock() + RETRY_SECONDS

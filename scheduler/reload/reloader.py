@@ -131,7 +131,7 @@ class Reloader:
 
     async def _close_later(self, connected: AsyncExitStack, extenders: Extenders) -> None:
         try:
-            while self._core.binding.asks(extenders):  # noqa: ASYNC110 - nobody is in a hurry
+            while self._core.binding.uses(extenders):  # noqa: ASYNC110 - nobody is in a hurry
                 await asyncio.sleep(_PARTING_SECONDS)
         finally:
             await connected.aclose()

@@ -68,14 +68,14 @@ class Report:
             event_names.CONFIGURATION_APPLIED,
             profiles=list(configuration.names),
             fingerprint=configuration.fingerprint,
-            pods_taken=applied.taken,
-            pods_left=applied.left,
+            pods_taken=applied.adopted,
+            pods_left=applied.dismissed,
         )
         _tell_oddities(configuration)
 
     def judged(self, source: str, outcome: Outcome) -> None:
         """Count a configuration, and tell why it is not in force if it is not."""
-        if outcome.result.may_pass and self._told.get(source) == outcome:
+        if outcome.result.is_transient and self._told.get(source) == outcome:
             return  # it was tried again, and nothing is new
         self._told[source] = outcome
         self._metrics.count(families.CONFIGURATIONS, source, outcome.result)

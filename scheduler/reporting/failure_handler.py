@@ -1,46 +1,47 @@
-"""What happens to a pod whose attempt did not end in a binding.
+"""Handles attempts that did not end in a binding.
 
 Source: ``pkg/scheduler/schedule_one.go`` (handleSchedulingFailure).
 """
 
-from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Final
 
+from scheduler.cache.pending_pods import PendingPods
 from scheduler.framework.decision import CLEAR, NominationOrder, Park, Preempt, Retry
 from scheduler.framework.diagnosis import single
 from scheduler.kube.pod_status import condition_patch
 from scheduler.model.pod import Pod
 from scheduler.queue.queued_pod import QueuedPod
 from scheduler.queue.scheduling_queue import SchedulingQueue
+from scheduler.reporting.clock import Clock
 from scheduler.reporting.status_writer import StatusWriter
 from scheduler.reporting.telemetry import Telemetry
 
 UNSCHEDULABLE: Final = "Unschedulable"
 SCHEDULER_ERROR: Final = "SchedulerError"
 PROFILE_STOPPED: Final = "ProfileStopped"
-"""Stands where a plugin stands that turned a pod away; no event is of interest to it."""
+"""In place of the name of a rejecting plugin; no event wakes a pod that it rejected."""
 
-_NOBODY: Final[frozenset[str]] = frozenset()
+_NONE: Final[frozenset[str]] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
 class AttemptFailure:
-    """How an attempt failed.
+    """How an attempt failed, at whichever stage: cycle, reserve, permit, pre-bind or binding.
 
     Args:
         message: What condition and event say.
         reason: ``Unschedulable`` or ``SchedulerError``.
         rejected_by: Plugins whose hints may wake the pod; empty sends it into the error backoff.
         pending: Those of them that want the pod back without a backoff.
-        nomination: What becomes of the pod's nominated node.
+        nomination: Whether the pod's nominated node is kept, set or cleared.
         plugin: The plugin to blame for an error.
     """
 
     message: str
     reason: str
-    rejected_by: frozenset[str] = _NOBODY
-    pending: frozenset[str] = _NOBODY
+    rejected_by: frozenset[str] = _NONE
+    pending: frozenset[str] = _NONE
     nomination: NominationOrder = CLEAR
     plugin: str = ""
 
@@ -51,22 +52,25 @@ class AttemptFailure:
 
     @classmethod
     def stopped(cls, why: str) -> "AttemptFailure":
-        """Return the failure of a pod whose profile is stopped: nothing but time can help it."""
+        """Return the failure of a pod whose profile is stopped: only a timeout retries it."""
         return cls(why, SCHEDULER_ERROR, frozenset((PROFILE_STOPPED,)))
 
     @classmethod
-    def undone(cls) -> "AttemptFailure":
-        """Return the failure of a pod whose room others took: it waits as after an error."""
+    def capacity_taken(cls) -> "AttemptFailure":
+        """Return the failure of a pod whose freed capacity other schedulers took.
+
+        No plugin rejected it, so it waits in the error backoff.
+        """
         return cls("the room that was made for the pod was taken by others", UNSCHEDULABLE)
 
     @classmethod
     def rejected(cls, plugin: str, reason: str) -> "AttemptFailure":
-        """Return the failure of a pod that *plugin* turned away after its node was chosen."""
+        """Return the failure of a pod that *plugin* rejected after its node was chosen."""
         return cls(single(plugin, reason).message, UNSCHEDULABLE, frozenset((plugin,)))
 
     @classmethod
     def of(cls, decision: Park | Preempt | Retry) -> "AttemptFailure":
-        """Return what *decision* means for the pod."""
+        """Return the failure that *decision*, which is not to bind, stands for."""
         match decision:
             case Retry():
                 reason = UNSCHEDULABLE if decision.unschedulable else SCHEDULER_ERROR
@@ -87,46 +91,38 @@ class AttemptFailure:
 
 
 class FailureHandler:
-    """Puts failed pods back into the queue, and tells everyone why.
+    """Puts pods whose attempt failed back into the queue, and reports why.
 
     Args:
-        newest: Returns the newest version of a pending pod of the same name, if there is one.
-        ours: The scheduler names that our profiles answer to.
-        wall: The time of day as RFC 3339, for stamps that are written.
+        pending: Knows the newest version of each pod.
+        status: Writes conditions and nominations.
     """
 
     def __init__(
         self,
-        *,
         queue: SchedulingQueue,
+        pending: PendingPods,
         status: StatusWriter,
         telemetry: Telemetry,
-        newest: Callable[[Pod], Pod | None],
-        ours: Collection[str],
-        clock: Callable[[], float],
-        wall: Callable[[], str],
+        clock: Clock,
     ) -> None:
         self._queue = queue
+        self._pending = pending
         self._status = status
         self._telemetry = telemetry
-        self._newest = newest
-        self._ours = ours
         self._clock = clock
-        self._wall = wall
 
-    def is_waiting(self, pod: Pod) -> bool:
-        """Tell whether *pod* is still there, unbound and not being deleted."""
-        newest = self._newest(pod)
-        return newest is not None and newest.uid == pod.uid and not newest.terminating
+    def handle(self, queued: QueuedPod, failure: AttemptFailure, started: float) -> None:
+        """Park the pod unless it is gone or bound meanwhile, and report the failure.
 
-    def handle(self, queued: QueuedPod, failed: AttemptFailure, started: float) -> None:
-        """Requeue the pod unless it is gone or bound meanwhile, and report the failure."""
-        now = self._clock()
+        *started* is when the attempt began, in monotonic seconds.
+        """
+        now = self._clock.now()
         self._telemetry.failed(
-            queued, failed.reason, failed.message, failed.plugin, started=started, now=now
+            queued, failure.reason, failure.message, failure.plugin, started=started, now=now
         )
-        newest = self._newest(queued.pod)
-        if newest is None or newest.spec.scheduler_name not in self._ours:
+        newest = self._pending.newest(queued.pod)
+        if newest is None or not self._pending.is_ours(newest):
             self._queue.done(queued.pod.uid)
         elif newest.uid != queued.pod.uid:
             # A new pod of the same name: the verdict on its predecessor says nothing about it.
@@ -136,22 +132,30 @@ class FailureHandler:
             self._queue.park(
                 queued,
                 newest,
-                rejected_by=failed.rejected_by,
-                pending=failed.pending,
+                rejected_by=failure.rejected_by,
+                pending=failure.pending,
                 now=now,
             )
-            self._queue.nominate(newest, failed.nomination, now)
-        self.report(newest or queued.pod, failed)
+            self._queue.nominate(newest, failure.nomination, now)
+        self.report(newest or queued.pod, failure)
 
-    def report(self, pod: Pod, failed: AttemptFailure) -> None:
-        """Write the event and the condition of *pod*."""
-        self._telemetry.failed_event(pod, failed.message)
+    def report(self, pod: Pod, failure: AttemptFailure) -> None:
+        """Record the event, and begin to write the condition and the nomination of *pod*."""
+        self._telemetry.failed_event(pod, failure.message)
         patch = condition_patch(
             pod,
-            reason=failed.reason,
-            message=failed.message,
-            nominated_node=failed.nomination,
-            now=self._wall(),
+            reason=failure.reason,
+            message=failure.message,
+            nominated_node=failure.nomination,
+            now=self._clock.stamp(),
         )
         if patch is not None:
-            self._status.write(pod, patch)
+            self._status.replace(pod, patch)
+
+    async def reported(self, pod: Pod) -> None:
+        """Return once condition and nomination of *pod* are written, or given up."""
+        await self._status.written(pod.uid)
+
+    def report_malformed(self, pod: Pod) -> None:
+        """Report that a pending pod of ours cannot be read."""
+        self.report(pod, AttemptFailure.error(f"the pod cannot be read: {pod.malformed}"))

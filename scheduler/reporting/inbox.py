@@ -1,4 +1,4 @@
-"""The inbox: where facts wait until the loop is ready for them."""
+"""The inbox: facts and results, in order of arrival, until the loop applies them."""
 
 import asyncio
 import contextlib
@@ -8,11 +8,11 @@ from collections.abc import Callable
 from scheduler.model.fact import Fact
 
 Message = Fact | Callable[[], None]
-"""A fact, or something that a task wants done by the loop, the only writer."""
+"""A fact, or a call that a task wants the loop to make: the loop is the only writer."""
 
 
 class Inbox:
-    """Facts and requests in order of arrival."""
+    """Facts and calls in order of arrival."""
 
     def __init__(self) -> None:
         self._messages: deque[Message] = deque()
@@ -22,12 +22,12 @@ class Inbox:
         return len(self._messages)
 
     def put(self, message: Message) -> None:
-        """Leave *message* for the loop."""
+        """Append *message*, and wake the loop."""
         self._messages.append(message)
         self._stirred.set()
 
     def take(self) -> Message | None:
-        """Return the oldest message, if there is one."""
+        """Remove and return the oldest message; None if there is none."""
         return self._messages.popleft() if self._messages else None
 
     def stir(self) -> None:
@@ -35,7 +35,7 @@ class Inbox:
         self._stirred.set()
 
     async def wait(self, timeout_seconds: float | None) -> None:
-        """Return when something came in, or after *timeout_seconds*."""
+        """Return after the next ``put`` or ``stir``, or after *timeout_seconds*."""
         if not self._stirred.is_set():
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._stirred.wait(), timeout_seconds)

@@ -1,19 +1,19 @@
 """Writes pod statuses in the background, each pod's in order.
 
-Only the latest word about a pod is worth a request: what is overtaken before it was sent is
-dropped. A word about something else is said as well.
+Only the latest condition of a pod is worth a request: a patch that a newer one replaces before it
+was sent is dropped. Patches that ``append`` adds are all sent.
 """
 
 import asyncio
 
-from scheduler.kube.pod_status import PatchOutcome, Unwritten, patch_status
+from scheduler.kube.pod_status import NotPatched, PatchOutcome, patch_status
 from scheduler.kube.requests import Requests
 from scheduler.model.pod import Pod
 from scheduler.reporting.telemetry import Telemetry
 
 
 class StatusWriter:
-    """At most one request a pod is on its way."""
+    """Sends status patches, one request a pod at a time."""
 
     def __init__(self, requests: Requests, telemetry: Telemetry) -> None:
         self._requests = requests
@@ -21,24 +21,24 @@ class StatusWriter:
         self._waiting: dict[str, list[tuple[Pod, bytes]]] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
-    def write(self, pod: Pod, patch: bytes) -> None:
-        """Send *patch* once what was sent before about *pod* is done."""
+    def replace(self, pod: Pod, patch: bytes) -> None:
+        """Send *patch* in place of all that has not been sent about *pod*."""
         self._waiting.pop(pod.uid, None)
-        self.also_write(pod, patch)
+        self.append(pod, patch)
 
-    def also_write(self, pod: Pod, patch: bytes) -> None:
-        """Send *patch* after all that is waiting to be sent about *pod*."""
+    def append(self, pod: Pod, patch: bytes) -> None:
+        """Send *patch* after all that has not been sent about *pod*."""
         self._waiting.setdefault(pod.uid, []).append((pod, patch))
         if pod.uid not in self._tasks:
-            self._tasks[pod.uid] = asyncio.create_task(self._work(pod.uid))
+            self._tasks[pod.uid] = asyncio.create_task(self._send_all(pod.uid))
 
     async def written(self, uid: str) -> None:
-        """Return once everything about a pod was sent, or given up."""
+        """Return once every patch of a pod was sent, or given up."""
         while task := self._tasks.get(uid):
             await asyncio.wait((task,))
 
     async def close(self, timeout_seconds: float) -> None:
-        """Give what is under way *timeout_seconds*, then give it up."""
+        """Give requests under way *timeout_seconds*, then cancel them."""
         tasks = list(self._tasks.values())
         if tasks:
             await asyncio.wait(tasks, timeout=timeout_seconds)
@@ -46,12 +46,13 @@ class StatusWriter:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _work(self, uid: str) -> None:
+    async def _send_all(self, uid: str) -> None:
         try:
-            while words := self._waiting.get(uid):
-                pod, patch = words.pop(0)
+            while patches := self._waiting.get(uid):
+                pod, patch = patches.pop(0)
+                assert pod.uid == uid, f"a patch for {pod.key} is among those of {uid}"
                 outcome: PatchOutcome = await patch_status(self._requests, pod, patch)
-                if isinstance(outcome, Unwritten):
+                if isinstance(outcome, NotPatched):
                     self._telemetry.status_not_written(pod, outcome.message)
         finally:
             self._waiting.pop(uid, None)

@@ -309,9 +309,6 @@ class Telemetry(BindObserver, EventObserver, LeaseObserver):
 
     # Events (scheduler.kube.events).
 
-    def delivered(self) -> None:
-        """An event was written."""
-
     def dropped(self, reason: DropReason) -> None:
         """An event will not be written."""
         self.metrics.count(families.EVENTS_DROPPED, reason)

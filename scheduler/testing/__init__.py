@@ -3,6 +3,9 @@
 Builders make pods, nodes and other objects from a few words, through the same decoder that reads
 the API server's answers, so a test can hold nothing that a cluster could not; ``make_table`` puts
 them into rows. ``check_plugin`` holds a plugin to its contract. The product imports none of this.
+
+This room imports binding, config, errors, framework, kube, loop, model, observe, out_of_tree,
+plugins, queue, reporting and snapshot. No other imports it.
 """
 
 from scheduler.testing.builders import make_node, make_object, make_pod

@@ -19,7 +19,7 @@ import msgspec
 import numpy as np
 
 from scheduler.framework.cluster_event import Change, Requeue
-from scheduler.framework.plugin import judges_worlds
+from scheduler.framework.plugin import judges_changed_rows
 from scheduler.kube.watched import is_known
 from scheduler.model.node import Node
 from scheduler.model.pod import Pod
@@ -190,7 +190,7 @@ class _Examination:
         table = cluster.table()
         coming = {row: [guest.on(name)] for row, name in enumerate(table.names)}
         self._check_worlds(pod, cluster, "with a pod more", table.each(adding=coming), coming, {})
-        if not judges_worlds(self._plugin):
+        if not judges_changed_rows(self._plugin):
             return  # the runner shows it one world after the other
         there = {row: list(table.pods_on(row)) for row in range(len(table))}
         empty = table.each(removing=there)

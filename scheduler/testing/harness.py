@@ -19,6 +19,7 @@ from datetime import datetime
 from types import TracebackType
 from typing import Any, Final, Self
 
+from scheduler.binding.binding_requests import BindingRequests
 from scheduler.config.configuration import read
 from scheduler.framework.profile import Profile, Weighted
 from scheduler.framework.registry import Registry
@@ -36,6 +37,7 @@ from scheduler.out_of_tree.loading import out_of_tree_plugins
 from scheduler.plugins import IN_TREE
 from scheduler.plugins.priority_sort import PrioritySort
 from scheduler.queue.queue_settings import QueueSettings
+from scheduler.reporting.clock import Clock
 from scheduler.reporting.telemetry import Recorder, Telemetry
 from scheduler.testing.documents import Document, pod_path
 from scheduler.testing.simulated_api import NOW, SimulatedApi
@@ -94,28 +96,26 @@ class Harness:
         self._telemetry.recorder = self.heard
         self._listed = listed
         self._settings = {
-            "setup": LoopConfiguration(
+            "configuration": LoopConfiguration(
                 {profile.scheduler_name: profile for profile in chosen},
                 {profile.scheduler_name: out_of_tree_plugins(profile) for profile in chosen},
                 queue or QueueSettings(),
                 awaited=frozenset(resources),
             ),
             "may_act": may_act,
-            "loop_settings": loop or LoopSettings(seed=seed),
+            "settings": loop or LoopSettings(seed=seed),
         }
         self.core: SchedulerCore
         self.running: asyncio.Task[None]
 
     async def __aenter__(self) -> Self:
-        clock = asyncio.get_running_loop().time
+        now = asyncio.get_running_loop().time
         self.core = SchedulerCore(
             requests=self._requests,
-            binds=self._requests,
-            pace=_no_limit,
+            binds=BindingRequests(self._requests, _no_limit, self._telemetry),
             telemetry=self._telemetry,
-            clock=clock,
-            # Whether a status is the same when it is written again is told by its stamps, too.
-            wall=lambda: _BEGINNING + clock(),
+            # The time of day moves along: stamps are part of what a status says.
+            clock=Clock(now, lambda: _BEGINNING + now()),
             **self._settings,  # type: ignore[arg-type] # of as many types as there are settings
         )
         self.api.deliver = self.core.inbox.put
@@ -188,6 +188,7 @@ class Harness:
         """Assert what must hold at any moment."""
         self.core.cache.check_invariants()
         self.core.queue.check_invariants()
+        self.core.preemptions.check_invariants()
         for queued in self.core.queue:
             assumed = self.core.cache.is_assumed(queued.pod.uid)
             assert not assumed, f"waits although it is assumed: {queued}"

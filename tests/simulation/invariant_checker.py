@@ -187,7 +187,7 @@ class InvariantChecker:
                 assert placed or core.queue.state_of(uid), f"{pod.key} ({uid}) is lost"
         for queued in core.queue:
             assert self._is_pending(queued.pod.uid), f"waits although gone: {queued}"
-        for pod in core.evictions.preemptors:
+        for pod in (preemption.pod for preemption in core.preemptions):
             here = self._is_pending(pod.uid)
             assert here, f"room is made for {pod.key} although it is gone or bound"
         for node, pods in core.queue.nominated_pods().items():

@@ -23,6 +23,7 @@ from scheduler.kube.watched import WATCHED
 from scheduler.model.fact import Added, Deleted, Fact, Listed, Updated
 from scheduler.model.meta import PodUid
 from scheduler.model.pod import Pod
+from scheduler.preemption.preemptions import Preemption
 from scheduler.queue.queue_settings import QueueSettings
 from scheduler.queue.queued_pod import QueuedPod
 from scheduler.reporting.inbox import Message
@@ -117,14 +118,15 @@ class SchedulerProcess:
                 self._record_fact(message)
             return message
 
-        def check_and_begin(decision: Preempt) -> None:
+        def check_and_begin(decision: Preempt) -> tuple[Preemption, Sequence[Pod]]:
             victims = ", ".join(victim.name for victim in decision.victims)
             self.note(decision.pod.name, f"is to have the place of {victims} on {decision.node}")
             profile = self._profiles[decision.pod.spec.scheduler_name]
             among = self._profiles if profile.scheduler_name == SPARING else None
             self.check(lambda: self.checker.preempting(decision, profile, core, among))
-            begin(decision)
+            begun = begin(decision)
             self.check(lambda: self.checker.has_begun(decision, core))
+            return begun
 
         def pop_and_count(now: float) -> QueuedPod | None:
             nonlocal moment, popped

@@ -16,10 +16,10 @@ from scheduler.cache.cluster_cache import ClusterCache
 from scheduler.errors import Unreachable
 from scheduler.framework.decision import SetTo
 from scheduler.kube import binding, eviction
-from scheduler.kube.binding import Refused, Taken
+from scheduler.kube.binding import Conflicted, NotBound
 from scheduler.plugins import default_preemption
 from scheduler.plugins.default_preemption import _Budgets, _DryRun
-from scheduler.preemption.evictions import Evictions
+from scheduler.preemption.preemptors import Preemptors
 from scheduler.queue.in_flight import InFlight
 from scheduler.queue.scheduling_queue import SchedulingQueue
 from tests.simulation.simulation import simulate
@@ -115,7 +115,7 @@ def test_finds_an_assumption_that_is_kept_after_a_conflict(monkeypatch):
     ended = BindingCycle._ended
 
     def keeps(self, placement, outcome):
-        if not isinstance(outcome, Taken):
+        if not isinstance(outcome, Conflicted):
             ended(self, placement, outcome)
 
     monkeypatch.setattr(BindingCycle, "_ended", keeps)
@@ -127,7 +127,7 @@ def test_finds_a_lost_answer_that_is_taken_for_a_failure(monkeypatch):
     judge = binding._Binding.judge_failure
 
     def gives_up(self, error):
-        return Refused(str(error)) if isinstance(error, Unreachable) else judge(self, error)
+        return NotBound(str(error)) if isinstance(error, Unreachable) else judge(self, error)
 
     monkeypatch.setattr(binding._Binding, "judge_failure", gives_up)
 
@@ -167,7 +167,7 @@ def test_finds_an_assumed_pod_whose_end_is_not_noticed(monkeypatch):
 
 
 def test_finds_a_nomination_that_outlasts_a_more_important_preemption_on_its_node(monkeypatch):
-    monkeypatch.setattr(Evictions, "_withdraw", lambda self, nominees: None)
+    monkeypatch.setattr(Preemptors, "_withdraw", lambda self, nominees: None)
 
     assert re.search("stays nominated to", _caught())
 
@@ -175,11 +175,11 @@ def test_finds_a_nomination_that_outlasts_a_more_important_preemption_on_its_nod
 def test_finds_a_nomination_that_is_kept_by_a_pod_on_its_way_to_a_node(monkeypatch):
     begin = BindingCycle.begin
 
-    def keeps_nomination(self, queued, profile, decision, started):
+    def keeps_nomination(self, queued, profile, decision, started, extenders):
         node = self._queue.nominated_node(decision.pod.uid)
-        begin(self, queued, profile, decision, started)
+        begin(self, queued, profile, decision, started, extenders)
         if node:
-            self._queue.nominate(decision.pod, SetTo(node), self._clock())
+            self._queue.nominate(decision.pod, SetTo(node), self._now())
 
     monkeypatch.setattr(BindingCycle, "begin", keeps_nomination)
 
@@ -239,7 +239,7 @@ def test_finds_that_the_candidate_which_violates_budgets_is_taken(monkeypatch):
 
 
 def test_finds_a_preemption_that_outlives_its_pod(monkeypatch):
-    monkeypatch.setattr(Evictions, "abandon", lambda self, pod: None)
+    monkeypatch.setattr(Preemptors, "abandon", lambda self, pod: None)
 
     assert re.search("room is made for .* although it is gone", _caught())
 

@@ -5,7 +5,7 @@ Said: ``add NAME word=value …``, ``update``, ``delete``, ``pop``, ``done``,
 ``activate NAME …``, ``tick``, and changes of the cluster: ``node-added NAME``,
 ``taint-removed NAME``, ``pod-deleted NAME``, ``pod-bound NAME``.
 
-Answered: which pods moved and where to; for a pod that must wait, when it will be ready.
+Answered: which pods moved and their new state; for a pod that must wait, when it will be ready.
 """
 
 from pathlib import Path
@@ -55,7 +55,7 @@ class SchedulingGates:
 
 
 def roomy(_pod, change):
-    """Small nodes help nobody."""
+    """Small nodes help no pod."""
     return not change.new.name.startswith("small")
 
 
@@ -77,7 +77,7 @@ CHANGES = {
 
 
 class Speaker:
-    """Says each command to a queue, and tells which pods moved."""
+    """Says each command to a queue, and answers which pods moved."""
 
     def __init__(self):
         self.queue = SchedulingQueue(
@@ -142,7 +142,7 @@ class Speaker:
         self.queue.flush(now)
 
     def moves(self):
-        """Yield what changed since the last command, in the order of coming."""
+        """Yield what changed since the last command, in the order of arrival."""
         for name, pod in self.pods.items():
             here = self.where(pod.uid)
             if here != self.states.get(name, (None, "")):

@@ -7,7 +7,7 @@ import pytest
 
 from scheduler.errors import PluginError
 from scheduler.framework.effects import PostBinding
-from scheduler.framework.invoke import Steps
+from scheduler.framework.invoke import CoroutineCall
 from scheduler.framework.observer import SILENT
 from scheduler.framework.profile import Profile
 from scheduler.out_of_tree.plugin_supervisor import PluginSupervisor
@@ -111,7 +111,7 @@ def test_a_step_that_does_not_come_to_an_end_is_broken_off():
     supervisor = PluginSupervisor({"p": profile}, {"p": {"Acts"}}, observer, timer)
 
     async def main():
-        await Steps("PreBind", "Acts", supervisor.watch(profile, POD), act())
+        await CoroutineCall("PreBind", "Acts", supervisor.watch(profile, POD), act())
 
     try:
         with pytest.raises(PluginError, match="stalled: it gave no answer in PreBind"):
@@ -132,7 +132,7 @@ def test_what_is_awaited_hears_of_being_cancelled():
             raise
 
     async def main():
-        task = asyncio.ensure_future(_awaited(Steps("PreBind", "Acts", SILENT, act())))
+        task = asyncio.ensure_future(_awaited(CoroutineCall("PreBind", "Acts", SILENT, act())))
         await asyncio.sleep(0)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):

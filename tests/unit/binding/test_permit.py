@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler.binding.waiting_pods import LONGEST_WAIT_SECONDS
+from scheduler.binding.waiting_pods import PERMIT_SECONDS_MAXIMUM
 from scheduler.framework.cluster_event import NODE_ADD, Requeue
 from scheduler.framework.rejection import Allow, Reject, Wait
 from scheduler.model.fact import Resource
@@ -122,7 +122,7 @@ async def test_a_rejection_may_come_later(pod):
 
 
 @pytest.mark.parametrize(
-    ("seconds", "limit", "told"), [(10, 10, "10s"), (10**6, LONGEST_WAIT_SECONDS, "15m0s")]
+    ("seconds", "limit", "told"), [(10, 10, "10s"), (10**6, PERMIT_SECONDS_MAXIMUM, "15m0s")]
 )
 @in_virtual_time
 async def test_waiting_ends(pod, seconds, limit, told):

@@ -1,4 +1,4 @@
-"""Whatever is told and assumed, in whatever order: the columns say what a fresh start would say."""
+"""Facts and assumptions in any order: the columns are equal to columns built from scratch."""
 
 from typing import TYPE_CHECKING
 
@@ -111,7 +111,7 @@ THINGS = st.sampled_from(
 
 
 def answers(nodes: NodeTable) -> dict[str, dict[str, object]]:
-    """Ask every column about every node, by name."""
+    """Return what every column has for every node, by name."""
     found: dict[str, dict[str, object]] = {name: {} for name in nodes.names}
     columns: dict[str, np.ndarray] = {
         "unschedulable": nodes.unschedulable,
@@ -158,32 +158,32 @@ class CacheMachine(RuleBasedStateMachine):
         super().__init__()
         self.cache = ClusterCache()
         self.nodes: dict = {}
-        self.told: dict[str, Pod] = {}
+        self.added: dict[str, Pod] = {}
         self.assumed: dict[str, Pod] = {}
         self.namespaces: dict[str, Namespace] = {}
         self.things: dict[tuple, object] = {}
 
     @rule(name=st.sampled_from(["default", "other", "third"]), labels=TEAMS)
-    def tell_namespace(self, name, labels):
+    def add_namespace(self, name, labels):
         namespace = make_object(Namespace, name, namespace="", labels=labels)
         self.namespaces[name] = namespace
         self.cache.put(Resource.NAMESPACE, namespace)
 
     @precondition(lambda self: self.namespaces)
     @rule(data=st.data())
-    def lose_namespace(self, data):
+    def remove_namespace(self, data):
         name = data.draw(st.sampled_from(sorted(self.namespaces)))
         self.cache.drop(Resource.NAMESPACE, self.namespaces.pop(name))
 
     @rule(thing=THINGS)
-    def tell_thing(self, thing):
+    def add_thing(self, thing):
         resource = KINDS[type(thing)]
         self.things[resource, thing.metadata.namespace, thing.metadata.name] = thing
         self.cache.put(resource, thing)
 
     @precondition(lambda self: self.things)
     @rule(data=st.data())
-    def lose_thing(self, data):
+    def remove_thing(self, data):
         key = data.draw(st.sampled_from(sorted(self.things)))
         self.cache.drop(key[0], self.things.pop(key))
 
@@ -204,7 +204,7 @@ class CacheMachine(RuleBasedStateMachine):
         image=st.booleans(),
         uid=st.sampled_from(["", "reborn"]),
     )
-    def tell_node(self, name, cpu, gpu, zone, taints, cordoned, image, uid):
+    def add_node(self, name, cpu, gpu, zone, taints, cordoned, image, uid):
         node = make_node(
             name,
             uid=uid,
@@ -218,7 +218,7 @@ class CacheMachine(RuleBasedStateMachine):
         self.cache.update_node(node)
 
     @rule(name=NODES)
-    def lose_node(self, name):
+    def remove_node(self, name):
         self.nodes.pop(name, None)
         self.cache.remove_node(name)
 
@@ -233,7 +233,7 @@ class CacheMachine(RuleBasedStateMachine):
         affinity=AFFINITIES,
         volumes=st.sampled_from(MOUNTS),
     )
-    def tell_pod(self, name, node, app, cpu, gpu, port, terminating, affinity, volumes):
+    def add_pod(self, name, node, app, cpu, gpu, port, terminating, affinity, volumes):
         pod = make_pod(
             name,
             node=node,
@@ -245,13 +245,13 @@ class CacheMachine(RuleBasedStateMachine):
             volumes=volumes,
         )
         self.assumed.pop(pod.uid, None)
-        self.told[pod.uid] = pod
+        self.added[pod.uid] = pod
         self.cache.add_pod(pod)
 
     @rule(name=NAMES, node=NODES, app=APPS, affinity=AFFINITIES)
     def assume(self, name, node, app, affinity):
         pod = make_pod(name, labels=app, requests="1 cpu", affinity=affinity)
-        if pod.uid not in self.told and pod.uid not in self.assumed:
+        if pod.uid not in self.added and pod.uid not in self.assumed:
             self.assumed[pod.uid] = self.cache.assume(pod, node)
 
     @precondition(lambda self: self.assumed)
@@ -267,11 +267,11 @@ class CacheMachine(RuleBasedStateMachine):
         if uid not in self.assumed:
             assert self.cache.forget(uid) is None
 
-    @precondition(lambda self: self.told or self.assumed)
+    @precondition(lambda self: self.added or self.assumed)
     @rule(data=st.data())
-    def lose_pod(self, data):
-        uid = data.draw(st.sampled_from(sorted(self.told.keys() | self.assumed.keys())))
-        self.told.pop(uid, None)
+    def remove_pod(self, data):
+        uid = data.draw(st.sampled_from(sorted(self.added.keys() | self.assumed.keys())))
+        self.added.pop(uid, None)
         self.assumed.pop(uid, None)
         self.cache.remove_pod(uid)
 
@@ -289,7 +289,7 @@ class CacheMachine(RuleBasedStateMachine):
             fresh.objects.put(resource, thing)
         for node in self.nodes.values():
             row = fresh.add_node(node)
-            for pod in (*self.told.values(), *self.assumed.values()):
+            for pod in (*self.added.values(), *self.assumed.values()):
                 if pod.node_name == node.name:
                     fresh.add_pod(row, pod)
 

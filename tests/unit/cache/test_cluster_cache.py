@@ -23,7 +23,7 @@ def requested(cache: ClusterCache, node: str) -> int:
 
 
 def test_confirmation_replaces_the_assumption(cache):
-    """A pod told on another node than assumed is counted where it was told."""
+    """A pod that is reported on another node than assumed is counted where it is reported."""
     cache.add_node(make_node("a"))
     cache.add_node(make_node("b"))
     cache.assume(make_pod("p", requests="2 cpu"), "a")
@@ -42,7 +42,7 @@ def test_assuming_twice_is_our_bug(cache):
         cache.assume(make_pod("p"), "a")
 
 
-def test_pods_told_before_their_node_are_counted_when_it_comes(cache):
+def test_orphaned_pods_are_counted_when_their_node_comes(cache):
     cache.add_pod(make_pod("p", requests="1 cpu", node="late"))
     assert len(cache.view()) == 0
 
@@ -73,7 +73,7 @@ def test_a_node_of_the_same_name_with_another_uid_is_a_new_node(cache):
 
 
 def test_an_unreadable_pod_closes_its_node_and_is_named(cache):
-    """What it takes is unknown, so nothing may be added to what is there."""
+    """What it requests is unknown, so nothing may be added to the node."""
     cache.add_node(make_node("a"))
     bad = make_pod("bad", node="a")
     cache.add_pod(msgspec.structs.replace(bad, malformed="spec.containers[0]: what?"))
@@ -94,7 +94,7 @@ def test_a_view_answers_only_until_the_next_fact(cache):
         len(view)
 
 
-def test_an_in_place_resize_frees_room(cache):
+def test_an_in_place_resize_frees_capacity(cache):
     cache.add_node(make_node("a"))
     cache.add_pod(make_pod("p", node="a", requests="4 cpu"))
 

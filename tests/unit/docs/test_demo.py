@@ -8,8 +8,8 @@ from hack.demo import WORKLOAD, Row, Screen, counts, demo_nodes, row_of, spread,
 
 ROWS = (
     Row("whale", "waiting", "", "", "0/9 nodes are available: " + "9 Insufficient cpu, " * 9),
-    Row("web-1", "bound", "east-1", "east", "best of 3 that fit, 9 judged"),
-    Row("web-2", "bound", "north-1", "north", "best of 2 that fit, 9 judged"),
+    Row("web-1", "bound", "east-1", "east", "best of 3 that fit, 9 evaluated"),
+    Row("web-2", "bound", "north-1", "north", "best of 2 that fit, 9 evaluated"),
 )
 
 
@@ -32,7 +32,7 @@ def test_a_bound_row_says_among_how_many_it_was_the_best():
     bound = {"a": {"feasible": 3, "evaluated": 9}, "b": {"feasible": 1, "evaluated": 9}}
     zones = {"n": "east"}
 
-    assert row_of(_pod("a", node="n"), zones, bound).why == "best of 3 that fit, 9 judged"
+    assert row_of(_pod("a", node="n"), zones, bound).why == "best of 3 that fit, 9 evaluated"
     assert row_of(_pod("b", node="n"), zones, bound).why == "the only one of 9 that fits"
     assert row_of(_pod("c", node="n"), zones, bound).zone == "east"
 

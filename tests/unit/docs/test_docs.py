@@ -283,7 +283,7 @@ def test_every_field_of_the_configuration_is_told():
         document.KubeSchedulerConfiguration,
         document.LeaderElection,
         document.ClientConnection,
-        document.Profile,
+        document.KubeSchedulerProfile,
         document.Plugins,
         document.Extender,
         *plugin_args.TYPED.values(),

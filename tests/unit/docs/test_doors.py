@@ -1,15 +1,21 @@
 """What the architecture says about doors is so: who imports whom, who reads clocks, who acts.
 
 Claims are computed from the code: from its graph of imports, and from its syntax.
+``pytest tests/unit/docs/test_doors.py --rewrite`` writes the sentences about imports anew.
 """
 
 import ast
+import re
+import textwrap
 from pathlib import Path
 
+import grimp
 import pytest
 
 ROOT = Path(__file__).parents[3]
 PACKAGE = ROOT / "scheduler"
+ROOMS = sorted(path.parent.name for path in PACKAGE.glob("*/__init__.py"))
+NO_ROOMS = {"version"}
 BELOW_THE_LINE = (
     *("cycle", "plugins", "cache", "queue"),
     *("framework", "snapshot", "model", "config", "errors"),
@@ -33,7 +39,7 @@ WALL_TIME = {
     "kube/event_recorder.py": "stamps of events",
     "kube/kubeconfig.py": "whether credentials that name their end are still good",
     "kube/lease.py": "stamps of the lease",
-    "loop/core.py": "stamps of conditions, and rejections by a kubelet before the start",
+    "reporting/clock.py": "stamps of conditions, and rejections by a kubelet before the start",
     "observe/certificate.py": "whether a certificate that names its end is still good",
     "reload/report.py": "when a configuration was applied, as a metric",
 }
@@ -136,3 +142,88 @@ def test_only_app_builds_the_parts_of_a_process():
     found = {(name, call) for name, tree in modules() for call in calls(tree) if call in BUILT_ONCE}
 
     assert found == {("app.py", part) for part in BUILT_ONCE}
+
+
+def test_the_queue_has_one_door():
+    """Others reach what waits through `SchedulingQueue`; values and rules are not its state."""
+    values = {"hints", "observer", "queue_settings", "queue_state", "queued_pod"}
+    for name, tree in modules():
+        found = {
+            imported.split(".")[2]
+            for imported, _ in imports(tree)
+            if imported.startswith("scheduler.queue.") and not name.startswith("queue/")
+        }
+        assert found <= values | {"scheduling_queue"}, name
+        parts = [each for each in uses(tree) if re.search(r"\bqueue\.[a-z_]+\.", each)]
+        inside = [each for each in parts if not each.startswith("scheduler.queue.")]
+        assert name.startswith("queue/") or not inside, f"{name} reaches into the queue: {inside}"
+
+
+# Who imports whom.
+
+
+@pytest.fixture(scope="module")
+def importing():
+    """Return which rooms and modules of the package each room imports; itself left out."""
+    graph = grimp.build_graph("scheduler")
+    found = {room: set() for room in ROOMS}
+    for importer in graph.modules:
+        for imported in graph.find_modules_directly_imported_by(importer):
+            one, other = (name.split(".")[1:2] for name in (importer, imported))
+            if one and other and one != other and other[0] not in NO_ROOMS:
+                found.setdefault(one[0], set()).add(other[0])
+    return found
+
+
+def sentence(room, importing):
+    """Return what the door of a room has to say."""
+    below = sorted(importing[room])
+    above = sorted(name for name, imported in importing.items() if room in imported)
+    above = [name for name in above if name != "testing"]
+    says = f"This room imports {listed(below)}." if below else "This room imports no other."
+    return f"{says} It is imported by {listed(above)}." if above else f"{says} No other imports it."
+
+
+def listed(names):
+    """Join names as a sentence does."""
+    *most, last = names
+    return f"{', '.join(most)} and {last}" if most else last
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_a_door_says_who_imports_whom(room, importing, request):
+    expected = sentence(room, importing)
+    if request.config.getoption("--rewrite"):
+        rewrite(room, textwrap.fill(expected, 100))
+    *_, said = ast.get_docstring(ast.parse(door_of(room).read_text())).split("\n\n")
+
+    assert " ".join(said.split()) == expected, "the doors can be written anew: pytest --rewrite"
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_a_door_claims_nothing_else_about_imports(room):
+    *told, _ = ast.get_docstring(ast.parse(door_of(room).read_text())).split("\n\n")
+
+    assert not re.search(r"\b(knows|known by|may know|know it)\b", " ".join(told)), (
+        "say what is imported, or what is done"
+    )
+
+
+def door_of(room):
+    """Return the file in which a room says what it is."""
+    return PACKAGE / room / "__init__.py"
+
+
+def rewrite(room, paragraph):
+    """Write the last paragraph of a door anew, in the code and in the architecture."""
+    door, page = door_of(room), ROOT / "docs" / "architecture.md"
+    text = door.read_text()
+    end = text.index('"""', 3)
+    head = text[:end].partition("\n\nThis room imports ")[0].rstrip("\n")
+    door.write_text(f"{head}\n\n{paragraph}\n{text[end:]}")
+    before, heading, rest = page.read_text().partition(f"### scheduler.{room} \n")
+    if not heading:
+        before, heading, rest = page.read_text().partition(f"### scheduler.{room}\n")
+    body, following, rest = rest.partition("\n#")
+    body = body.partition("\n\nThis room imports ")[0].rstrip("\n")
+    page.write_text(f"{before}{heading}{body}\n\n{paragraph}\n{following}{rest}")

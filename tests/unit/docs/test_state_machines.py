@@ -10,6 +10,7 @@ import pytest
 
 from scheduler.cache import cluster_cache, trust_ledger
 from scheduler.kube import election
+from scheduler.preemption import preemptions
 from scheduler.process import leadership
 from scheduler.queue import foreign_nominations, queue_state
 
@@ -18,6 +19,7 @@ PAGE = Path(__file__).parents[3] / "docs" / "architecture.md"
 MACHINES = {
     "Leadership": leadership.TRANSITIONS,
     "Pods in the queue": queue_state.TRANSITIONS,
+    "Preemptions": preemptions.TRANSITIONS,
     "Nominations by other schedulers": foreign_nominations.TRANSITIONS,
     "Pods in the cache": cluster_cache.TRANSITIONS,
     "Trust": trust_ledger.TRANSITIONS,

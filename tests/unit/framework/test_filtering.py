@@ -274,7 +274,7 @@ def test_a_final_refusal_ends_the_asking():
     assert not diagnose(table(), narrowed, None).preemption_may_help.any()
 
 
-def test_who_named_nodes_is_blamed_beside_a_refusal_that_may_pass():
+def test_plugins_that_named_nodes_are_blamed_beside_a_resolvable_refusal():
     """Upstream wakes the pod for either of them (schedule_one.go, findNodesThatFitPod)."""
     narrowed, _ = pre(Only(frozenset({"a"})), Refused("not now"))
     final, _ = pre(Only(frozenset({"a"})), Refused("never", resolvable=False))

@@ -118,13 +118,13 @@ def test_any_of_the_best_nodes_may_be_chosen():
     assert places(tie, answer(totals=[50, 50], outcome={"host": "b"})) == []
 
 
-def test_a_nominated_node_outside_may_be_told_of_differently():
-    told = {"message": "0/2 nodes are available: 2 node(s) didn't satisfy plugin(s) [A B]."}
+def test_a_nominated_node_outside_may_be_reported_differently():
+    said = {"message": "0/2 nodes are available: 2 node(s) didn't satisfy plugin(s) [A B]."}
     plain = {"message": "0/2 nodes are available: 2 node(s) didn't satisfy plugin(s) [A]."}
     nominated = POD | {"status": {"nominatedNodeName": "a"}}
 
-    assert places(answer(outcome=told), answer(outcome=plain)) == ["outcome"]
-    assert places(answer(outcome=told), answer(outcome=plain), nominated) == []
+    assert places(answer(outcome=said), answer(outcome=plain)) == ["outcome"]
+    assert places(answer(outcome=said), answer(outcome=plain), nominated) == []
 
 
 def test_of_errors_only_that_they_happen_counts():
@@ -132,17 +132,17 @@ def test_of_errors_only_that_they_happen_counts():
 
 
 def test_of_an_error_within_a_message_only_whose_it_is_counts():
-    def told(plugin, why):
+    def said(plugin, why):
         message = (
             f'0/1 nodes are available: 1 x. preemption: running "{plugin}" filter plugin: {why}'
         )
         return answer(outcome={"message": message})
 
-    assert places(told("Volumes", "of one pod"), told("Volumes", "of another")) == []
-    assert places(told("Volumes", "of one pod"), told("Ports", "of one pod")) == ["outcome"]
+    assert places(said("Volumes", "of one pod"), said("Volumes", "of another")) == []
+    assert places(said("Volumes", "of one pod"), said("Ports", "of one pod")) == ["outcome"]
 
 
-def test_a_node_that_cannot_be_judged_is_told_as_an_error_by_both():
+def test_a_node_that_cannot_be_judged_is_an_error_for_both():
     broken = answer(combined=[refusal(0, code="Error")], feasible=[1])
     ours = {key: said for key, said in answer().items() if key in {"filter", "outcome"}}
 

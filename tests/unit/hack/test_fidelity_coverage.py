@@ -106,7 +106,7 @@ class Liar(Ourselves):
         return answer
 
 
-def test_a_mismatch_is_told_with_its_origin_and_the_smallest_cluster_that_shows_it(capsys):
+def test_a_mismatch_is_reported_with_its_origin_and_the_smallest_cluster_that_shows_it(capsys):
     code, printed = run(Liar(), capsys, range(1))
 
     assert code == 1
@@ -114,8 +114,8 @@ def test_a_mismatch_is_told_with_its_origin_and_the_smallest_cluster_that_shows_
     documents = [msgspec.json.decode(line) for line in printed if line.startswith("  {")]
     assert [each["kind"] for each in documents] == ["Node", "KubeSchedulerConfiguration", "Pod"]
     assert printed[-1] == "fidelity: 20 pods, 1 clusters, 1 mismatches"
-    told = printed[printed.index("  filter NodeName") :][:3]
-    assert told[1:] == ["    upstream: {0: ('', 'Unschedulable', ['no'])}", "    ours:     None"]
+    shown = printed[printed.index("  filter NodeName") :][:3]
+    assert shown[1:] == ["    upstream: {0: ('', 'Unschedulable', ['no'])}", "    ours:     None"]
 
 
 # Every field.

@@ -5,7 +5,7 @@ import copy
 import pytest
 
 from hack.fidelity.full_clusters import make_full_cluster
-from hack.fidelity.live_cluster import ObjectStore
+from hack.fidelity.live_cluster import Observed
 from hack.fidelity.preempting import LEVELS, MATTERS, ask_ours, upstream_miscounts, without
 from hack.fidelity.preemption import differences
 from scheduler.framework.decision import Bind, Park, Preempt
@@ -54,7 +54,7 @@ def told(**changed):
         "leaving": {"a0", "a1"},
         **changed,
     }
-    return ObjectStore(WANTS_IN, **fields)
+    return Observed(WANTS_IN, **fields)
 
 
 def test_a_seed_is_a_cluster():
@@ -63,7 +63,7 @@ def test_a_seed_is_a_cluster():
 
 
 def test_clusters_are_judged_and_all_sorts_of_answers_come_up():
-    """Most have to make room, and each way to decide between nodes comes up."""
+    """Most have to preempt, and each way to decide between nodes comes up."""
     answers = []
     for number in range(60):
         cluster = copy.deepcopy(make_full_cluster(1, number))
@@ -86,11 +86,11 @@ def test_the_same_is_no_difference():
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ({"node": "a"}, "bound to 'a'; we would make room"),
+        ({"node": "a"}, "bound to 'a'; we would evict pods"),
         ({"message": "no"}, "condition 'no'; we say"),
         ({"event": "no"}, "event 'no'; we say"),
-        ({"nominated": "b", "leaving": {"b0", "b1"}}, "makes room on 'b'; we would make room"),
-        ({"nominated": ""}, "makes room on ''"),
+        ({"nominated": "b", "leaving": {"b0", "b1"}}, "evicts pods on 'b'; we would evict pods"),
+        ({"nominated": ""}, "evicts pods on ''"),
         ({"leaving": {"a0"}}, "evicts ['a0'] on a; we would evict ['a0', 'a1']"),
         ({"leaving": set()}, "evicts [] on a"),
     ],
@@ -108,7 +108,7 @@ def test_of_pods_that_are_alike_any_may_go():
     ours = ask_ours(alike, wants)
 
     for name in ("a0", "a1"):
-        seen = ObjectStore(wants, message=one, event=one, nominated="a", leaving={name})
+        seen = Observed(wants, message=one, event=one, nominated="a", leaving={name})
         assert not list(differences(alike, seen, ours))
 
 
@@ -124,7 +124,7 @@ def test_of_pods_that_are_alike_one_may_go_already():
     ours = ask_ours(alike, wants)
 
     def found(*names):
-        seen = ObjectStore(wants, message=one, event=one, nominated="a", leaving=set(names))
+        seen = Observed(wants, message=one, event=one, nominated="a", leaving=set(names))
         return list(differences(alike, seen, ours))
 
     assert not found("a1")
@@ -139,9 +139,9 @@ def test_a_pod_that_fits_must_be_bound():
     ours = ask_ours([node("a"), node("b")], small)
 
     assert isinstance(ours.decision, Bind)
-    assert not list(differences([], ObjectStore(small, node="b"), ours))
-    assert list(differences([], ObjectStore(small, node="c"), ours))
-    assert list(differences([], ObjectStore(small, message="no"), ours))
+    assert not list(differences([], Observed(small, node="b"), ours))
+    assert list(differences([], Observed(small, node="c"), ours))
+    assert list(differences([], Observed(small, message="no"), ours))
 
 
 def test_what_upstream_miscounts_is_known():

@@ -121,7 +121,7 @@ async def test_pods_without_a_profile_wait_outside_until_there_is_one(pod):
 
         applied = await apply(cluster, profile(name="other"))
 
-        assert (applied.taken, applied.left) == (1, 1)
+        assert (applied.adopted, applied.dismissed) == (1, 1)
         assert cluster.node_of(other) == "a"
         assert cluster.state_of(pod) == ""
 
@@ -129,7 +129,7 @@ async def test_pods_without_a_profile_wait_outside_until_there_is_one(pod):
         cluster.create(late)
         await cluster.settle()
         applied = await apply(cluster, profile(generation=2))
-        assert (applied.taken, applied.left) == (2, 0)
+        assert (applied.adopted, applied.dismissed) == (2, 0)
         assert [cluster.node_of(each) for each in (pod, late)] == ["a", "a"]
 
 
@@ -142,7 +142,7 @@ async def test_what_goes_while_nobody_serves_it_does_not_come_back(pod):
         await cluster.settle()
 
         applied = await apply(cluster, profile(generation=2))
-        assert applied.taken == 0
+        assert applied.adopted == 0
 
 
 @in_virtual_time
@@ -178,12 +178,12 @@ async def test_who_was_sent_by_an_extender_is_bound_by_that_one(pod):
         await cluster.settle()
         await apply(cluster, profile(generation=2), extenders=second)
         assert asked == []
-        assert cluster.core.binding.asks(first)
-        assert not cluster.core.binding.asks(second)
+        assert cluster.core.binding.uses(first)
+        assert not cluster.core.binding.uses(second)
 
         await say(cluster, doorman, Allow())
         assert asked == [("http://first", "bind")]
-        assert not cluster.core.binding.asks(first)
+        assert not cluster.core.binding.uses(first)
 
         cluster.create(make_pod("later"))
         await cluster.settle()
@@ -213,7 +213,7 @@ async def test_who_is_held_without_a_profile_and_then_turned_away_waits_outside(
         assert not cluster.core.queue.nominated_pods()
 
         applied = await apply(cluster, profile(generation=2))
-        assert applied.taken == 1
+        assert applied.adopted == 1
         assert cluster.node_of(pod)
 
 
@@ -234,7 +234,7 @@ async def test_the_end_of_a_held_pod_without_a_profile_frees_its_place(pod):
 @in_virtual_time
 async def test_a_stopped_profile_gets_another_chance(pod):
     async with Harness(profiles=[bare_profile(Nobody())]) as cluster:
-        cluster.core.care.stopped["py-scheduler"] = "because"
+        cluster.core.supervisor.stopped["py-scheduler"] = "because"
         cluster.create(make_node("a"), pod)
         await cluster.settle()
         assert cluster.state_of(pod) == "unschedulable"
@@ -242,7 +242,7 @@ async def test_a_stopped_profile_gets_another_chance(pod):
         await apply(cluster, profile())
         await cluster.settle(3)
 
-        assert cluster.core.care.check() is None
+        assert cluster.core.supervisor.check() is None
         assert cluster.node_of(pod) == "a"
 
 
@@ -264,10 +264,10 @@ async def test_many_pods_change_their_profile_together():
         await cluster.settle()
 
         applied = await apply(cluster, profile(name="other"))
-        assert (applied.left, len(cluster.core.queue)) == (1500, 0)
+        assert (applied.dismissed, len(cluster.core.queue)) == (1500, 0)
 
         applied = await apply(cluster, profile(Closed(), generation=2))
-        assert (applied.taken, cluster.core.queue.counts()["gated"]) == (1500, 1500)
+        assert (applied.adopted, cluster.core.queue.counts()["gated"]) == (1500, 1500)
 
         await apply(cluster, profile(generation=3))
         assert cluster.core.queue.counts()["active"] == 1500

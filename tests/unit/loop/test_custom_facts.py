@@ -16,18 +16,18 @@ def gauge(load):
     return CustomObject(metadata=ObjectMeta(name="n1", uid="u"), content={"load": load})
 
 
-def test_custom_objects_are_kept_and_told_to_the_queue():
+def test_custom_objects_are_cached_and_wake_the_queue():
     noted = []
     cache = ClusterCache()
     queue = SimpleNamespace(note=lambda change, _now: noted.append(change))
     handlers = FactHandlers(
-        cache,
-        queue,
-        {"py-scheduler"},
-        evictions=SimpleNamespace(),
+        cache=cache,
+        queue=queue,
+        pending=SimpleNamespace(),
+        preemptors=SimpleNamespace(),
         other_schedulers=SimpleNamespace(),
-        on_assumed_pod_deleted=lambda _: None,
-        unreadable=lambda _: None,
+        binding=SimpleNamespace(),
+        failures=SimpleNamespace(),
     )
 
     handlers.apply(Added(GAUGES, gauge(1)), 0.0)

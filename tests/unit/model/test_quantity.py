@@ -97,7 +97,7 @@ def test_what_is_read(literal, value):
         ),
     ],
 )
-def test_what_is_refused(literal):
+def test_what_is_no_quantity(literal):
     with pytest.raises(ValueError, match=r"is not a quantity|suffix"):
         nanos(literal)
 

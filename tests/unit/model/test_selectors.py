@@ -81,7 +81,7 @@ def test_absent_and_empty_are_opposites():
     assert from_map({}) == EVERYTHING
 
 
-def test_narrowing_nothing_leaves_nothing():
+def test_adding_to_nothing_leaves_nothing():
     more = (Requirement("k", EXISTS),)
 
     assert NOTHING.and_also(more) is NOTHING

@@ -47,7 +47,7 @@ def test_tolerates(has, meets, tolerates):
     assert has.tolerates(taint(meets)) is tolerates
 
 
-def test_the_first_taint_that_repels_is_the_one_told():
+def test_the_first_untolerated_taint_is_returned():
     taints = [
         taint(words)
         for words in ("soft:PreferNoSchedule", "ok=1:NoSchedule", "a:NoExecute", "b:NoSchedule")

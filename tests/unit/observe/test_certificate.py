@@ -1,4 +1,4 @@
-"""HTTPS with a certificate of one's own, or a made one; and who may ask over it."""
+"""HTTPS with the operator's certificate or a self-signed one, and authorization over it."""
 
 import asyncio
 import ssl
@@ -27,7 +27,7 @@ async def serial(port):
     return found
 
 
-async def test_a_made_certificate_serves():
+async def test_a_self_signed_certificate_serves():
     runner = await serve(endpoint().application(), "127.0.0.1", 0, self_signed())
     url = f"https://127.0.0.1:{runner.addresses[0][1]}/livez"
     async with aiohttp.ClientSession() as session, session.get(url, ssl=False) as answer:
@@ -55,13 +55,13 @@ async def test_a_rotated_certificate_is_served_and_half_a_rotation_is_not(tmp_pa
     await runner.cleanup()
 
 
-def test_files_that_cannot_be_used_are_told_with_their_flags(tmp_path):
+def test_files_that_cannot_be_used_are_reported_with_their_flags(tmp_path):
     with pytest.raises(ConfigurationError, match="--tls-cert-file, --tls-private-key-file"):
         ServingCertificate(str(tmp_path / "none"), str(tmp_path / "none"))
 
 
 @pytest.mark.parametrize("status", [401, 403, 500])
-async def test_all_but_health_asks_the_judge(status):
+async def test_all_but_health_is_authorized(status):
     asked = []
 
     async def judge(*question):

@@ -20,7 +20,7 @@ class Terminal(io.StringIO):
 
 @pytest.fixture(autouse=True)
 def _restored():
-    """Leave logging as it was found."""
+    """Restore logging after each test."""
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
     yield
@@ -114,7 +114,7 @@ def test_people_get_a_readable_line():
         ("json", Terminal(), {}, False),
     ],
 )
-def test_who_reads_decides_about_the_form(style, stream, environment, readable):
+def test_the_form_depends_on_the_reader(style, stream, environment, readable):
     assert logs.is_readable(style, stream, environment) is readable
 
 

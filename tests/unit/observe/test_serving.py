@@ -1,4 +1,4 @@
-"""What the flags make of the endpoint: where it is, and whom it answers."""
+"""The endpoint by the flags: its address, and whose requests are allowed."""
 
 from dataclasses import replace
 
@@ -43,7 +43,7 @@ async def test_nothing_is_served_at_port_0():
     await nothing.close()
 
 
-async def test_insecure_metrics_are_for_all(port):
+async def test_insecure_metrics_are_served_to_all(port):
     open_to_all = serving(replace(PLAIN, port=port))
 
     await open_to_all.open()
@@ -51,7 +51,7 @@ async def test_insecure_metrics_are_for_all(port):
     await open_to_all.close()
 
 
-async def test_others_are_served_over_tls_and_judged(port):
+async def test_without_the_flag_tls_and_authorization_apply(port):
     guarded = serving(replace(PLAIN, port=port, insecure_metrics=False))
 
     await guarded.open()
@@ -60,7 +60,7 @@ async def test_others_are_served_over_tls_and_judged(port):
     await guarded.close()
 
 
-async def test_a_certificate_that_cannot_be_used_is_told_with_its_flags(port, tmp_path):
+async def test_a_certificate_that_cannot_be_used_is_reported_with_its_flags(port, tmp_path):
     none = str(tmp_path / "none")
     settings = replace(PLAIN, port=port, insecure_metrics=False)
 

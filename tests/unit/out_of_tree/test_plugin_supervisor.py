@@ -523,7 +523,7 @@ async def simulated(*profiles):
         bound = {
             name: sum(bool(cluster.node_of(pod)) for pod in each) for name, each in pods.items()
         }
-        return bound, told, cluster.core.care
+        return bound, told, cluster.core.supervisor
 
 
 def of_name(name, *plugins):

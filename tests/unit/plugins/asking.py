@@ -1,4 +1,4 @@
-"""Asks one plugin about a cluster, as the framework would, and tells the answers by node."""
+"""Calls one plugin as the framework does, and returns its answers by node."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -33,7 +33,7 @@ def answers(plugin: Any, pod: Pod, nodes: NodeTable) -> dict[str, tuple[str, tup
     """Return ``ok``, ``U``, ``UAU`` or ``E`` with all reasons, by node."""
     first = plugin.pre_filter(pod, nodes) if hasattr(plugin, "pre_filter") else None
     reasons: dict[str, list[str]] = {name: [] for name in nodes.names}
-    hopeless = np.zeros(len(nodes), dtype=np.bool_)
+    unresolvable = np.zeros(len(nodes), dtype=np.bool_)
     if isinstance(first, Refused):
         return dict.fromkeys(nodes.names, (U if first.resolvable else UAU, (first.reason,)))
     if isinstance(first, Failure):
@@ -46,13 +46,13 @@ def answers(plugin: Any, pod: Pod, nodes: NodeTable) -> dict[str, tuple[str, tup
             if isinstance(rejection, Failure):
                 failed |= dict.fromkeys(rejection.nodes.nonzero()[0].tolist(), rejection.text)
                 continue
-            hopeless |= rejection.nodes & ~np.bool_(rejection.resolvable)
+            unresolvable |= rejection.nodes & ~np.bool_(rejection.resolvable)
             for row in rejection.nodes.nonzero()[0].tolist():
                 reasons[nodes.names[row]].append(rejection.reason)
     if isinstance(first, Only):
         for name in set(reasons) - first.names:
-            reasons[name], hopeless[nodes.row_of(name)] = ["outside"], True
-    codes = np.where(hopeless, UAU, U)
+            reasons[name], unresolvable[nodes.row_of(name)] = ["not named"], True
+    codes = np.where(unresolvable, UAU, U)
     return {
         name: (E, (failed[row],))
         if row in failed
@@ -90,12 +90,12 @@ def wakes(
 
 
 def ids(cases: Sequence[Sequence[Any]]) -> list[str]:
-    """Return the first column of a table, which tells what each row is about."""
+    """Return the first column of a table, which names the case."""
     return [str(case[0]) for case in cases]
 
 
 def added_to(objects: Mapping[Any, Iterable[Any]], columns: ClusterColumns) -> ClusterColumns:
-    """Add small objects, by resource, to *columns*."""
+    """Add objects, by resource, to *columns*."""
     for resource, items in objects.items():
         for item in items:
             columns.objects.put(resource, item)

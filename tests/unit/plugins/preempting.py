@@ -1,4 +1,4 @@
-"""Clusters of upstream's sizes and priorities, and what preemption makes of them.
+"""Clusters of upstream's sizes and priorities, and the decisions of preemption.
 
 As in ``plugins/defaultpreemption/default_preemption_test.go``.
 """
@@ -65,7 +65,7 @@ def budget(name="pdb", *, allowed, labels="app=foo", disrupted=()):
 
 
 class Counts:
-    """A filter that refuses nothing and counts the rows it is asked about in what-ifs."""
+    """A filter that rejects nothing and counts the rows of what-if tables."""
 
     name = "Counts"
     node_local = True
@@ -83,7 +83,7 @@ def profile(*filters, args=DefaultPreemptionArgs()):  # noqa: B008 - frozen
     return bare_profile(*chosen, DefaultPreemption(args))
 
 
-def world(nodes, pods=(), budgets=()):
+def columns_with(nodes, pods=(), budgets=()):
     columns = columns_of(nodes, pods)
     for each in budgets:
         columns.objects.put(Resource.POD_DISRUPTION_BUDGET, each)
@@ -91,25 +91,25 @@ def world(nodes, pods=(), budgets=()):
 
 
 def preempt(incoming, nodes, pods=(), budgets=(), *, nominated=None, using=None, **options):
-    columns = nodes if isinstance(nodes, ClusterColumns) else world(nodes, pods, budgets)
+    columns = nodes if isinstance(nodes, ClusterColumns) else columns_with(nodes, pods, budgets)
     chosen = using or profile(**options)
     return decide(Attempt(chosen, incoming, NodeTable(columns), nominated or {}))
 
 
 def proposal(incoming, nodes, pods=(), budgets=(), *filters, **options):
-    """Ask the plugin itself; return what it proposes or why not."""
-    heard = []
+    """Return the plugin's proposal, or its refusal."""
+    results = []
 
-    class Listens(DefaultPreemption):
+    class Records(DefaultPreemption):
         def post_filter(self, *asked):
             found = yield from super().post_filter(*asked)
-            heard.append(found)
+            results.append(found)
             return found
 
     chosen = filters or tuple(plugin() for plugin in FILTERS)
     args = DefaultPreemptionArgs(**options)
-    preempt(incoming, nodes, pods, budgets, using=bare_profile(*chosen, Listens(args)))
-    return heard[0]
+    preempt(incoming, nodes, pods, budgets, using=bare_profile(*chosen, Records(args)))
+    return results[0]
 
 
 def victims_of(found):

@@ -14,12 +14,12 @@ from tests.unit.plugins.preempting import (
     MID,
     NO_VICTIMS,
     budget,
+    columns_with,
     node,
     pod,
     preempt,
     profile,
     proposal,
-    world,
 )
 
 
@@ -61,7 +61,7 @@ def test_the_least_important_victim_is_chosen():
     )
 
 
-def test_no_room_even_where_everybody_is_gone():
+def test_no_candidate_if_evictions_do_not_help():
     """A more important pod stays."""
     nodes = [node("a"), node("b")]
     pods = [pod(f"{name}-{n}", "large", prio, n) for n in "ab" for name, prio in [("h", HIGH)]]
@@ -172,8 +172,8 @@ def test_a_node_that_needs_no_victim_is_no_candidate():
     assert found.stop
 
 
-def test_nodes_with_something_unreadable_are_not_tried():
-    columns = world([node("a", "large")], [pod("x", "large", LOW, "a")])
+def test_closed_nodes_are_not_tried():
+    columns = columns_with([node("a", "large")], [pod("x", "large", LOW, "a")])
     columns.set_closed(0, "node(s) could not be read")
 
     assert isinstance(preempt(pod("p", "large", HIGH), columns), Park)
@@ -191,7 +191,7 @@ class OnlyThese:
         return Only(self.names)
 
 
-def test_a_node_that_nobody_judged_is_not_tried():
+def test_a_node_without_a_verdict_is_not_tried():
     """Though somebody is there who could go."""
     decision = preempt(
         pod("p", "large", HIGH),

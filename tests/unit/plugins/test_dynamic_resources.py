@@ -51,7 +51,7 @@ def message(pod, **more) -> str:
     return decision.message
 
 
-def test_it_speaks_before_preemption_does():
+def test_it_answers_before_preemption_does():
     assert message(make_pod(requests="4 cpu")) == (
         "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, preemption: "
         "0/1 nodes are available: 1 Preemption is not helpful for scheduling."
@@ -65,7 +65,7 @@ def test_it_breaks_off_where_no_node_was_judged():
     )
 
 
-def test_it_has_its_say_where_a_plugin_behind_it_refuses():
+def test_it_answers_if_a_later_plugin_rejects():
     assert message(make_pod(), NeverOn=NeverOn) == (
         "0/1 nodes are available: not today. no new claims to deallocate, preemption: "
         "0/1 nodes are available: 1 Preemption is not helpful for scheduling."

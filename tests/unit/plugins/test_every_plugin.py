@@ -1,4 +1,4 @@
-"""What holds for every plugin: in every world, for every part of the table, in any order."""
+"""What holds for every plugin: in every cluster, for every part of the table, in any order."""
 
 from random import Random
 
@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 from scheduler.config.plugin_args import NodeAffinityArgs
 from scheduler.framework.cluster_event import Change
-from scheduler.framework.plugin import FilterPlugin, ScorePlugin, judges_worlds
+from scheduler.framework.plugin import FilterPlugin, ScorePlugin, judges_changed_rows
 from scheduler.plugins import IN_TREE, NodeAffinity
 from scheduler.snapshot.node_table import NodeTable
 from scheduler.testing import check_plugin, make_pod
 from tests.unit.plugins.asking import answers, columns_of
-from tests.unit.plugins.worlds import World, worlds
+from tests.unit.plugins.random_clusters import RandomCluster, clusters
 
 ALL = [plugin() for plugin in IN_TREE.values()]
 ADDED = NodeAffinity(
@@ -37,28 +37,28 @@ def label(plugin):
 
 @named("plugin", FILTERS, ids=label)
 @settings(max_examples=60, deadline=None)
-@given(world=worlds)
-def test_each_row_is_judged_as_if_only_its_node_had_changed(plugin, world):
-    table = world.table().each(adding=world.adding, removing=world.removing)
+@given(cluster=clusters)
+def test_each_row_is_judged_as_if_only_its_node_had_changed(plugin, cluster):
+    table = cluster.table().each(adding=cluster.adding, removing=cluster.removing)
 
-    together = answers(plugin, world.incoming, table)
+    together = answers(plugin, cluster.incoming, table)
 
-    for row, node in enumerate(world.nodes):
-        alone = answers(plugin, world.incoming, world.table(changed=row))
+    for row, node in enumerate(cluster.nodes):
+        alone = answers(plugin, cluster.incoming, cluster.table(changed=row))
         assert together[node.name] == alone[node.name]
 
 
 @named("plugin", SCORERS, ids=label)
 @settings(max_examples=30, deadline=None)
-@given(world=worlds)
-def test_each_row_is_scored_as_if_only_its_node_had_changed(plugin, world):
-    table = world.table().each(adding=world.adding, removing=world.removing)
+@given(cluster=clusters)
+def test_each_row_is_scored_as_if_only_its_node_had_changed(plugin, cluster):
+    table = cluster.table().each(adding=cluster.adding, removing=cluster.removing)
 
-    together = plugin.score(world.incoming, table)
+    together = plugin.score(cluster.incoming, table)
 
-    for row in range(len(world.nodes)):
-        alone = plugin.score(world.incoming, world.table(changed=row))
-        # To have nothing to say, in some worlds, is to score 0.
+    for row in range(len(cluster.nodes)):
+        alone = plugin.score(cluster.incoming, cluster.table(changed=row))
+        # A plugin may skip scoring in some of the clusters: that is a score of 0.
         assert _at(row, together) == _at(row, alone)
 
 
@@ -68,26 +68,26 @@ def _at(row, scores):
 
 @named("plugin", FILTERS, ids=label)
 @settings(max_examples=40, deadline=None)
-@given(world=worlds, seed=st.integers(0, 1000))
-def test_a_part_of_the_table_in_any_order_is_judged_the_same(plugin, world, seed):
-    table = world.table().each(adding=world.adding, removing=world.removing)
+@given(cluster=clusters, seed=st.integers(0, 1000))
+def test_a_part_of_the_table_in_any_order_is_judged_the_same(plugin, cluster, seed):
+    table = cluster.table().each(adding=cluster.adding, removing=cluster.removing)
     rows = np.random.default_rng(seed).permutation(len(table))[: 1 + seed % len(table)]
 
-    whole = answers(plugin, world.incoming, table)
-    part = answers(plugin, world.incoming, table.select(rows))
+    whole = answers(plugin, cluster.incoming, table)
+    part = answers(plugin, cluster.incoming, table.select(rows))
 
     assert part == {name: whole[name] for name in part}
 
 
 @named("plugin", SCORERS, ids=label)
 @settings(max_examples=30, deadline=None)
-@given(world=worlds, seed=st.integers(0, 1000))
-def test_the_order_of_rows_means_nothing_to_scores(plugin, world, seed):
-    table = world.table()
+@given(cluster=clusters, seed=st.integers(0, 1000))
+def test_the_order_of_rows_means_nothing_to_scores(plugin, cluster, seed):
+    table = cluster.table()
     rows = np.random.default_rng(seed).permutation(len(table))
 
-    whole = plugin.score(world.incoming, table)
-    shuffled = plugin.score(world.incoming, table.select(rows))
+    whole = plugin.score(cluster.incoming, table)
+    shuffled = plugin.score(cluster.incoming, table.select(rows))
 
     assert (whole is None) == (shuffled is None)
     assert whole is None or shuffled.tolist() == whole[rows].tolist()
@@ -95,14 +95,14 @@ def test_the_order_of_rows_means_nothing_to_scores(plugin, world, seed):
 
 @named("plugin", [p for p in SCORERS if getattr(p, "node_local", False)], ids=label)
 @settings(max_examples=30, deadline=None)
-@given(world=worlds)
-def test_a_node_local_score_does_not_depend_on_other_rows(plugin, world):
-    table = world.table()
+@given(cluster=clusters)
+def test_a_node_local_score_does_not_depend_on_other_rows(plugin, cluster):
+    table = cluster.table()
 
-    whole = plugin.score(world.incoming, table)
+    whole = plugin.score(cluster.incoming, table)
 
     for row in range(len(table)):
-        alone = plugin.score(world.incoming, table.select(np.array([row])))
+        alone = plugin.score(cluster.incoming, table.select(np.array([row])))
         assert (whole is None) == (alone is None)
         assert whole is None or alone.tolist() == [whole[row]]
 
@@ -113,7 +113,7 @@ def test_a_cluster_without_nodes_is_no_trouble(plugin):
         answers(
             plugin,
             make_pod(host_ports=[80]),
-            World(Random(1)).table().select(np.zeros(0, dtype=np.intp)),
+            RandomCluster(Random(1)).table().select(np.zeros(0, dtype=np.intp)),
         )
         == {}
     )
@@ -131,9 +131,9 @@ def test_no_candidate_means_no_score(plugin):
 
 
 @named("plugin", FILTERS, ids=label)
-def test_every_filter_judges_each_world_of_a_what_if_by_itself(plugin):
+def test_every_filter_judges_each_row_of_a_what_if_by_itself(plugin):
     """The test above shows that it does; this, that it is not asked about them one by one."""
-    assert judges_worlds(plugin)
+    assert judges_changed_rows(plugin)
 
 
 def test_every_plugin_is_listed_under_its_own_name():
@@ -142,7 +142,7 @@ def test_every_plugin_is_listed_under_its_own_name():
 
 @named("plugin", [p for p in (*ALL, ADDED) if p.name != "DefaultBinder"], ids=label)
 def test_every_plugin_keeps_the_contract(plugin):
-    check_plugin(plugin, pods=[World(Random(seed)).incoming for seed in range(5)])
+    check_plugin(plugin, pods=[RandomCluster(Random(seed)).incoming for seed in range(5)])
 
 
 HINTS = [
@@ -154,5 +154,5 @@ HINTS = [
 
 
 @named(("plugin", "requeue"), HINTS, ids=[f"{label(p)}, {r.event.resource}" for p, r in HINTS])
-def test_a_change_that_nobody_saw_wakes_the_pod(plugin, requeue):
+def test_a_change_without_objects_wakes_the_pod(plugin, requeue):
     assert requeue.hint(make_pod(), Change(requeue.event))

@@ -80,7 +80,7 @@ def test_all_nodes_count_even_if_some_are_not_feasible():
     assert scores(ImageLocality(), make_pod(containers=containers(4000, 10)), part) == [66, 0]
 
 
-def test_the_first_node_tells_the_size_and_may_correct_it_while_alone():
+def test_the_first_node_sets_the_size_and_may_correct_it_while_alone():
     columns = columns_of([node("a", 4000), node("b")])
     pod = make_pod(containers=containers(4000, 10))
 

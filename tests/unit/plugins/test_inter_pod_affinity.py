@@ -168,7 +168,7 @@ FIRST = [
     ("nodes", "pods", "labels", "affinity", "expected"),
     [pytest.param(*case[1:], id=case[0]) for case in FIRST],
 )
-def test_the_first_of_a_kind_is_let_in(nodes, pods, labels, affinity, expected):
+def test_the_first_pod_of_a_workload_may_match_itself(nodes, pods, labels, affinity, expected):
     pod = make_pod("incoming", labels=labels, **affinity)
 
     assert verdicts(pod, cluster(nodes, pods)) == expected
@@ -198,7 +198,7 @@ OFF_THE_MAP = on("a", "", wants(apart=[term("invalid", "foo Exists")]))
         pytest.param([], make_pod(**wants(likes=[(1, term("zone", ""))])), Skip(), id="a wish"),
     ],
 )
-def test_pods_that_nobody_could_object_to_are_skipped(pods, pod, expected):
+def test_pods_without_terms_are_skipped_unless_existing_terms_match(pods, pod, expected):
     assert PLUGIN.pre_filter(pod, cluster("a: zone=z1", pods)) == expected
 
 
@@ -217,7 +217,7 @@ def test_pods_that_may_come_or_go_count_on_their_own_node_alone():
     assert verdicts(pod, what_if) == [CROWDED, CROWDED, CROWDED, OK]
 
 
-def test_a_row_whose_company_goes_is_alone_in_its_own_world():
+def test_a_what_if_without_the_matching_pods_rejects_its_row():
     company = on("a", "foo")
     nodes = cluster("a: zone=z1; b: zone=z1", [company]).each(removing={0: [company]})
     pod = make_pod("incoming", **wants(near=[term("zone", "foo Exists")]))
@@ -227,14 +227,14 @@ def test_a_row_whose_company_goes_is_alone_in_its_own_world():
     assert verdicts(first, nodes) == [OK, OK]
 
 
-def test_terms_that_only_a_pod_to_come_carries_count():
+def test_terms_of_added_pods_count():
     shy = make_pod("shy", **wants(apart=[term("zone", "foo Exists")]))
     nodes = cluster("a: zone=z1; b: zone=z1", []).each(adding={0: [shy]})
 
     assert verdicts(make_pod(labels="foo"), nodes) == [UNWELCOME, OK]
 
 
-def test_terms_whose_last_carrier_goes_count_no_more():
+def test_terms_of_removed_pods_do_not_count():
     shy = on("a", "", wants(apart=[term("zone", "foo Exists")]))
     nodes = cluster("a: zone=z1; b: zone=z1", [shy]).each(removing={0: [shy]})
 

@@ -9,7 +9,7 @@ from scheduler.model.affinity import PodAffinity
 from scheduler.model.selectors import compile_selector
 from scheduler.plugins import InterPodAffinity
 from tests.unit.plugins.asking import answers, scores
-from tests.unit.plugins.worlds import NAMESPACES, worlds
+from tests.unit.plugins.random_clusters import NAMESPACES, clusters
 
 TEAMS = {each.metadata.name: each.metadata.labels for each in NAMESPACES}
 PLUGIN = InterPodAffinity(InterPodAffinityArgs(hard_pod_affinity_weight=3))
@@ -105,32 +105,32 @@ def raw_scores(pod, nodes, placed):
     return [sum(found.get(pair, 0) for pair in labels.items()) for labels in nodes.values()]
 
 
-def book(world):
-    return {node.name: node.metadata.labels for node in world.nodes}
+def book(cluster):
+    return {node.name: node.metadata.labels for node in cluster.nodes}
 
 
 @settings(max_examples=300, deadline=None)
-@given(world=worlds)
-def test_nodes_are_judged_by_the_book(world):
+@given(cluster=clusters)
+def test_nodes_are_judged_by_the_book(cluster):
     expected = {
-        node: verdict(world.incoming, book(world), world.pods, node) for node in book(world)
+        node: verdict(cluster.incoming, book(cluster), cluster.pods, node) for node in book(cluster)
     }
 
-    found = answers(PLUGIN, world.incoming, world.table())
+    found = answers(PLUGIN, cluster.incoming, cluster.table())
 
     assert {node: WORDS[reasons] for node, (_, reasons) in found.items()} == expected
 
 
 @settings(max_examples=300, deadline=None)
-@given(world=worlds)
-def test_nodes_are_scored_by_the_book(world):
-    expected = raw_scores(world.incoming, book(world), world.pods)
+@given(cluster=clusters)
+def test_nodes_are_scored_by_the_book(cluster):
+    expected = raw_scores(cluster.incoming, book(cluster), cluster.pods)
 
-    raw = PLUGIN.score(world.incoming, world.table())
+    raw = PLUGIN.score(cluster.incoming, cluster.table())
 
     assert (None if raw is None else raw.tolist()) == expected
     if expected is not None:
         low, high = min(expected), max(expected)
-        assert scores(PLUGIN, world.incoming, world.table()) == [
+        assert scores(PLUGIN, cluster.incoming, cluster.table()) == [
             int(100.0 * ((each - low) / (high - low))) if high > low else 0 for each in expected
         ]

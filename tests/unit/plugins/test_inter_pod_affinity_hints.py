@@ -90,6 +90,6 @@ def test_nodes_may_help(pod, action, old, new, expected):
     assert wakes(PLUGIN, pod, NODE, action, old, new) is expected
 
 
-def test_changes_of_other_kinds_help_nobody():
+def test_other_changes_wake_no_pod():
     assert not wakes(PLUGIN, NEAR, NODE, Action.UPDATE_NODE_TAINT, zoned("zone=1"), zoned("zone=2"))
     assert not wakes(PLUGIN, NEAR, POD, Action.UPDATE_POD_TOLERATION, WEB, WEB)

@@ -90,12 +90,12 @@ PREFERRED = [
     ("nodes", "pods", "pod", "expected"),
     [pytest.param(*case[1:], id=case[0]) for case in PREFERRED],
 )
-def test_nodes_are_ranked_by_how_welcome_their_surroundings_are(nodes, pods, pod, expected):
+def test_nodes_are_scored_by_the_terms_around_them(nodes, pods, pod, expected):
     assert scores(PLUGIN, pod, cluster(nodes, pods)) == expected
 
 
 @pytest.mark.parametrize(("weight", "expected"), [(1, [20, 100]), (10, [100, 50]), (0, [0, 100])])
-def test_what_others_require_is_worth_what_the_configuration_says(weight, expected):
+def test_required_affinity_of_existing_pods_has_the_configured_weight(weight, expected):
     plugin = InterPodAffinity(InterPodAffinityArgs(hard_pod_affinity_weight=weight))
     wish = wants(likes=[(5, term("region", "security Exists"))])
     nodes = "a: region=1; b: region=2; c: az=1"
@@ -108,7 +108,7 @@ def test_what_others_require_is_worth_what_the_configuration_says(weight, expect
     assert found[:2] == expected
 
 
-def test_worth_nothing_it_is_not_counted():
+def test_with_weight_0_it_is_not_counted():
     plugin = InterPodAffinity(InterPodAffinityArgs(hard_pod_affinity_weight=0))
 
     assert scores(plugin, make_pod(labels=S1), cluster(REGIONS, [on("a", S1, MUST_S1)])) is None
@@ -122,7 +122,7 @@ def test_worth_nothing_it_is_not_counted():
         pytest.param(True, NEAR_S1, [0, 100], id="heard by whoever has wishes"),
     ],
 )
-def test_wishes_of_others_can_be_ignored(ignored, affinity, expected):
+def test_preferred_terms_of_existing_pods_can_be_ignored(ignored, affinity, expected):
     plugin = InterPodAffinity(InterPodAffinityArgs(ignore_preferred_terms_of_existing_pods=ignored))
     nodes = cluster("a: region=China; b: region=India", [on("a"), on("b", "", NEAR_S1)])
 

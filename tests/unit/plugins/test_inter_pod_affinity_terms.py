@@ -103,7 +103,7 @@ def test_a_pod_that_cannot_be_read_fits_nowhere(affinity, what):
         PLUGIN.score(pod, nodes)
 
 
-def test_all_that_cannot_be_read_is_told():
+def test_every_invalid_term_is_reported():
     pod = make_pod(**wants(near=[term("zone", BAD)], apart=[term("zone", BAD)]))
 
     answer = PLUGIN.pre_filter(pod, cluster("a: zone=z1", []))

@@ -183,7 +183,7 @@ PRE_FILTER = [
 
 
 @pytest.mark.parametrize(("pod", "answer"), PRE_FILTER)
-def test_names_narrow_the_nodes(pod, answer):
+def test_names_restrict_the_nodes(pod, answer):
     assert PLUGIN.pre_filter(pod, table_of([make_node("a")])) == answer
 
 
@@ -220,7 +220,7 @@ def test_an_added_preference_adds_up():
     assert scores(plugin, pod, nodes) == [40, 60, 100]
 
 
-def test_wishes_add_up():
+def test_preferred_weights_add_up():
     nodes = table_of(
         make_node(name, labels=labels)
         for name, labels in [
@@ -240,21 +240,21 @@ def test_wishes_add_up():
     assert scores(PLUGIN, pod, nodes) == [18, 100, 36]
 
 
-def test_a_pod_without_wishes_is_not_scored():
+def test_a_pod_without_preferred_terms_is_not_scored():
     assert scores(PLUGIN, pod_with(required(term(FOO_BAR))), table_of([make_node()])) is None
 
 
-def test_wishes_that_nobody_fulfils_stay_zero():
+def test_preferred_terms_without_a_match_score_0():
     assert scores(PLUGIN, pod_with(preferred((1, term(FOO_BAR)))), table_of([make_node()])) == [0]
 
 
-def test_a_wish_without_weight_is_not_even_read():
+def test_a_preferred_term_without_weight_is_not_read():
     wishes = preferred((0, term(expression("?", "Exists"))), (1, term()), (2, term(FOO_BAR)))
 
     assert scores(PLUGIN, pod_with(wishes), table_of([make_node(labels="foo=bar")])) == [100]
 
 
-def test_an_invalid_wish_cannot_be_judged():
+def test_an_invalid_preferred_term_is_an_error():
     pod = pod_with(preferred((1, term(expression("invalid key", "Exists")))))
 
     with pytest.raises(MalformedObject, match=r"^\[0\]\.matchExpressions\[0\]\.key: "):

@@ -172,7 +172,7 @@ def test_too_many_pods_can_be_helped():
         assert answers(NodeResourcesFit(), incoming, nodes) == {"a": (U, ("Too many pods",))}
 
 
-def test_a_full_node_tells_everything_else_too():
+def test_a_full_node_reports_all_other_reasons_too():
     node = make_node("a", allocatable=CAPACITY | {"pods": "1"})
     nodes = table_of([node], [make_pod("x", node="a", requests=amounts(5, 5))])
 

@@ -39,7 +39,7 @@ def test_an_owner_is_the_controller_or_the_pod_itself():
     assert owner_of(make_pod("by-hand", metadata=nameless)) == "Job default/j"
 
 
-def test_a_banned_node_is_refused_beyond_help():
+def test_a_banned_node_is_rejected_and_not_resolvable():
     """Evicting pods there would be in vain."""
     nodes = table(distrust("web-uid", "b", WHY))
 
@@ -50,7 +50,7 @@ def test_a_banned_node_is_refused_beyond_help():
     }
 
 
-def test_it_is_about_one_owner():
+def test_it_concerns_one_owner():
     nodes = table(distrust("web-uid", "b", WHY))
 
     assert PLUGIN.pre_filter(replica(owner="db"), nodes) == Skip()
@@ -58,7 +58,7 @@ def test_it_is_about_one_owner():
     assert PLUGIN.pre_filter(replica(), nodes) is None
 
 
-def test_reasons_are_told_apart_and_nodes_that_are_gone_are_not_told():
+def test_reasons_are_separate_and_deleted_nodes_have_none():
     nodes = table(
         distrust("web-uid", "a", WHY), distrust("web-uid", "c", "x"), distrust("web-uid", "z", WHY)
     )
@@ -129,11 +129,11 @@ def test_what_wakes_a_pod(what, resource, action, old, new, expected):
         ({"phase": "Failed", "reason": "OutOfcpu"}, "", False),
     ],
 )
-def test_which_failures_are_refusals_by_a_kubelet(status, node, expected):
+def test_which_failures_are_rejections_by_a_kubelet(status, node, expected):
     assert is_rejected_by_kubelet(make_pod(node=node, status=status)) is expected
 
 
-def test_when_a_pod_was_refused():
+def test_when_a_pod_was_rejected():
     """Some kubelets write no start time; then it was not long after the binding."""
     bound = {"type": "PodScheduled", "status": "True", "lastTransitionTime": "1970-01-01T00:00:50Z"}
 

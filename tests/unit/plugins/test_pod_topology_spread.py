@@ -102,8 +102,8 @@ def test_an_empty_selector_counts_nobody_in_any_world():
     nominated = make_pod("nominated", labels="foo")
     what_if = nodes.each(adding={0: [nominated]})
 
-    for world in (nodes, what_if):
-        assert codes(PLUGIN, incoming(spread("node", labelSelector={})), world) == [OK] * 4
+    for table in (nodes, what_if):
+        assert codes(PLUGIN, incoming(spread("node", labelSelector={})), table) == [OK] * 4
 
 
 def test_pods_of_other_namespaces_are_not_counted():

@@ -45,14 +45,14 @@ def test_foreign_is_who_names_none_of_the_profiles(scheduler, spares, goes):
     assert isinstance(decision(scheduler, spares=spares), Preempt if goes else Park)
 
 
-def test_ours_go_where_foreign_ones_are_spared():
+def test_own_pods_are_victims_where_foreign_ones_are_not():
     found = decision("default-scheduler", "py-scheduler", spares=True)
 
     assert isinstance(found, Preempt)
     assert [pod.name for pod in found.victims] == ["low-py-scheduler"]
 
 
-def test_who_finds_nobody_says_so_in_the_usual_words():
+def test_without_victims_the_message_is_upstreams():
     found = decision("default-scheduler", spares=True)
 
     assert found.message.endswith("1 No preemption victims found for incoming pod.")

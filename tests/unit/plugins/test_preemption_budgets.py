@@ -76,7 +76,7 @@ def big():
     [({}, "default"), (None, "default"), ({"matchLabels": {"app": "foo"}}, "other")],
     ids=["empty", "none", "elsewhere"],
 )
-def test_budgets_about_nobody_here(selector, namespace):
+def test_budgets_that_match_no_pod(selector, namespace):
     about_nobody = make_object(
         PodDisruptionBudget,
         "b",
@@ -91,7 +91,7 @@ def test_budgets_about_nobody_here(selector, namespace):
     assert victims_of(found) == {"a": (["x"], 0)}
 
 
-def test_pods_without_labels_are_protected_by_nobody():
+def test_no_budget_protects_pods_without_labels():
     everyone = make_object(
         PodDisruptionBudget,
         "b",
@@ -123,7 +123,7 @@ def test_every_budget_of_a_pod_is_used_up():
     assert victims_of(found) == {"a": (["x", "y"], 2)}
 
 
-def test_those_that_a_budget_protects_are_given_back_first():
+def test_protected_pods_are_reprieved_first():
     """Even the least important: the mid pod goes, as in upstream's PDBInPreemption."""
     pods = [
         pod("low", "medium", LOW, "a", **FOO),

@@ -13,12 +13,12 @@ from scheduler.model.selectors import compile_selector
 from scheduler.plugins.default_preemption import DefaultPreemption
 from scheduler.snapshot.node_table import NodeTable
 from scheduler.testing.harness import bare_profile
-from tests.unit.plugins.preempting import FILTERS, budget, victims_of, world
-from tests.unit.plugins.worlds import any_node, any_pod
+from tests.unit.plugins.preempting import FILTERS, budget, columns_with, victims_of
+from tests.unit.plugins.random_clusters import any_node, any_pod
 
 
 @dataclass
-class World:
+class PreemptionCluster:
     """A cluster, a pod that fits nowhere, and budgets."""
 
     nodes: list
@@ -29,12 +29,12 @@ class World:
 
     def columns(self, without=(), plus=()):
         gone = {each.uid for each in without}
-        return world(
+        return columns_with(
             self.nodes, [p for p in self.pods if p.uid not in gone] + list(plus), self.budgets
         )
 
 
-def any_world(random):
+def any_cluster(random):
     names = [f"n{i}" for i in range(random.randint(1, 5))]
     nodes = [any_node(random, name) for name in names]
     pods = [
@@ -78,7 +78,7 @@ def any_world(random):
         random.choice(names): [any_pod(random, f"nom{i}", priority=random.choice([5, 10, 20]))]
         for i in range(random.choice([0, 0, 1, 2]))
     }
-    return World(nodes, pods, incoming, budgets, nominated)
+    return PreemptionCluster(nodes, pods, incoming, budgets, nominated)
 
 
 def any_dislike(random):
@@ -144,8 +144,8 @@ def _split(budgets, pods):
 
 
 @settings(max_examples=150, deadline=None)
-@given(given_world=st.builds(any_world, st.integers(0, 2**32).map(Random)))
-def test_many_nodes_at_once_are_judged_like_one_after_the_other(given_world):
+@given(given_cluster=st.builds(any_cluster, st.integers(0, 2**32).map(Random)))
+def test_many_nodes_at_once_are_judged_like_one_after_the_other(given_cluster):
     seen = []
 
     class Listens(DefaultPreemption):
@@ -154,9 +154,9 @@ def test_many_nodes_at_once_are_judged_like_one_after_the_other(given_world):
             seen.append((diagnosis, found))
             return found
 
-    table = NodeTable(given_world.columns())
+    table = NodeTable(given_cluster.columns())
     using = bare_profile(*(plugin() for plugin in FILTERS), Listens())
-    decide(Attempt(using, given_world.incoming, table, given_world.nominated))
+    decide(Attempt(using, given_cluster.incoming, table, given_cluster.nominated))
     if not seen:
         return
     ((diagnosis, found),) = seen
@@ -164,13 +164,13 @@ def test_many_nodes_at_once_are_judged_like_one_after_the_other(given_world):
         plugin.__name__
         for plugin in FILTERS
         if hasattr(plugin, "pre_filter")
-        and type(plugin().pre_filter(given_world.incoming, table)).__name__ == "Skip"
+        and type(plugin().pre_filter(given_cluster.incoming, table)).__name__ == "Skip"
     }
     expected = {
         name: victims
         for row, name in enumerate(table.names)
         if diagnosis.preemption_may_help[row]
-        and (victims := reference(given_world, name, skipped)) is not None
+        and (victims := reference(given_cluster, name, skipped)) is not None
     }
 
     assert (victims_of(found) if isinstance(found, Proposal) else {}) == expected

@@ -22,12 +22,12 @@ from tests.unit.plugins.preempting import (
     NEGATIVE,
     Counts,
     budget,
+    columns_with,
     node,
     pod,
     profile,
     proposal,
     victims_of,
-    world,
 )
 
 
@@ -84,7 +84,7 @@ def test_the_search_pauses_between_questions():
     """However many nodes there are, and however many pods on each, no step asks twice."""
     nodes, pods = filled([f"n{i}" for i in range(300)])
     counts = Counts()
-    columns = world(nodes, [*pods, pod("more", "small", LOW, "n7")])
+    columns = columns_with(nodes, [*pods, pod("more", "small", LOW, "n7")])
     using = profile(counts, NodeResourcesFit())
     cycle = schedule(Attempt(using, pod("p", "large", HIGH), NodeTable(columns), {}))
     asked = [counts.rows for _ in cycle]

@@ -43,7 +43,7 @@ ELIGIBLE = [
 @pytest.mark.parametrize(
     ("more", "pods", "why"), [case[1:] for case in ELIGIBLE], ids=[case[0] for case in ELIGIBLE]
 )
-def test_who_may_preempt(more, pods, why):
+def test_which_pods_may_preempt(more, pods, why):
     incoming = pod("p", "large", HIGH, **{"nominated": "a", **more})
 
     decision = preempt(incoming, [node("a", "large"), node("b", "small")], pods)
@@ -55,7 +55,7 @@ def test_who_may_preempt(more, pods, why):
         assert why in decision.message
 
 
-def test_who_may_not_preempt_keeps_its_nomination():
+def test_a_pod_that_may_not_preempt_keeps_its_nomination():
     incoming = pod("p", "large", HIGH, nominated="a")
 
     waits = preempt(incoming, [node("a", "large")], [terminating("x", "a", VICTIM)])

@@ -115,7 +115,7 @@ PLAIN = [
     [case[1:] for case in PLAIN],
     ids=[case[0] for case in PLAIN],
 )
-def test_who_goes(incoming, nodes, pods, expected, asked):
+def test_lower_pods_become_victims(incoming, nodes, pods, expected, asked):
     counts = Counts()
     filters = (NodeResourcesFit(), InterPodAffinity())
 
@@ -128,7 +128,7 @@ def test_who_goes(incoming, nodes, pods, expected, asked):
         assert victims_of(found) == expected
 
 
-def test_who_makes_the_spread_uneven_goes():
+def test_a_pod_that_violates_the_spread_is_a_victim():
     def spread(key):
         selector = {"matchExpressions": [{"key": "app", "operator": "In", "values": ["foo"]}]}
         return {
@@ -218,7 +218,7 @@ class Apart:
         yield Rejection(np.full(len(nodes), total > 2), "too many pods in the cluster")
 
 
-def test_filters_that_look_beyond_a_row_are_shown_one_world_after_the_other():
+def test_filters_without_each_world_get_one_what_if_at_a_time():
     """With three pods, each on a node of its own, one must go: any, and no more than that."""
     nodes = [node(name) for name in "abc"]
     pods = [pod(f"x-{name}", "small", LOW, name) for name in "abc"]

@@ -87,7 +87,7 @@ def test_the_reason_names_no_taint():
         ),
     ],
 )
-def test_untolerated_wishes_lower_the_score(taints_by_node, tolerations, expected):
+def test_untolerated_preferences_lower_the_score(taints_by_node, tolerations, expected):
     nodes = table_of(make_node(f"n{i}", taints=t) for i, t in enumerate(taints_by_node))
 
     assert scores(PLUGIN, make_pod(tolerations=tolerations), nodes) == expected

@@ -11,32 +11,32 @@ refused, and so are cases about them.
 =====================================================  =============================================
 PostFilter: pods with the same priority                pods_of_the_same_priority_are_no_victims
 … preemption should respect filteredNodesStatuses      nodes_beyond_help_are_not_tried
-… nodeStatuses has no entry for the node               a_node_that_nobody_judged_is_not_tried
+… nodeStatuses has no entry for the node               a_node_without_a_verdict_is_not_tried
 … pod with one of the lowest priorities                the_least_important_victim_is_chosen
 … candidates filtered by an extender                   kube/test_extenders:
                                                        an_extender_strikes_out_candidates
-… no candidate nodes found                             no_room_even_where_everybody_is_gone
+… no candidate nodes found                             no_candidate_if_evictions_do_not_help
 … mixed reasons                                        reasons_are_counted_beside_each_other
 … unresolvable and too small                           hopeless_and_small_nodes_are_counted
 … test plugin fails on the only node                   what_cannot_be_judged_anywhere_is_an_error
 … test plugin fails on one node                        what_cannot_be_judged_is_dropped_where_…
-DryRunPreemption: some pods have lower priority …      who_goes (6 cases)
-… preemption to resolve spread constraints             who_makes_the_spread_uneven_goes
+DryRunPreemption: some pods have lower priority …      lower_pods_become_victims (6 cases)
+… preemption to resolve spread constraints             a_pod_that_violates_the_spread_is_a_victim
 … pods with PDB, disruptedPods (4)                     budgets_are_counted
 … get unsorted candidates, limited                     enough_candidates_are_enough
 … infeasible nodes are skipped                         nodes_that_cannot_be_helped_are_…
 … three cycles with other offsets                      the_order_depends_on_the_pod_and_the_names_…
 … until a non-violating candidate is found             the_search_ends_with_the_first_that_…
 SelectBestCandidate (8)                                the_least_harm
-PodEligibleToPreemptOthers (5)                         who_may_preempt,
+PodEligibleToPreemptOthers (5)                         which_pods_may_preempt,
                                                        a_nominated_node_beyond_help_makes_it_…
 Preempt: basic logic, spread                           preempt_from_end_to_end
 … scheduler extenders, one of them ignorable           kube/test_extenders:
                                                        an_extender_that_speaks_nonsense_stops_…
 … not interested                                       kube/test_extenders:
                                                        an_extender_that_is_not_interested_…
-… no preemption with Never                             who_may_preempt
-… a second call deletes nothing more                   who_was_told_is_not_told_again,
+… no preemption with Never                             which_pods_may_preempt
+… a second call deletes nothing more                   a_second_attempt_evicts_no_more_pods,
                                                        loop: who_has_preempted_waits_for_…
 PreEnqueue                                             loop: the_pod_waits_outside_until_…
 =====================================================  =============================================
@@ -56,7 +56,7 @@ RemoveNominatedNodeName                                a_less_important_nominee_
 PreemptPod: waits in Permit or PreBind                 a_pod_that_is_not_bound_yet_is_called_off
 CallExtenders (8)                                      kube/test_extenders
 FilterVictimsWithPDB                                   plugins: budgets_are_counted,
-                                                       plugins: budgets_about_nobody_here
+                                                       plugins: budgets_that_match_no_pod
 =====================================================  =============================================
 """
 
@@ -125,7 +125,7 @@ def test_preempt_from_end_to_end(incoming, nodes, pods, expected):
     assert (decision.node, {each.name for each in decision.victims}) == expected
 
 
-def test_who_was_told_is_not_told_again():
+def test_a_second_attempt_evicts_no_more_pods():
     """Asked once more, nominated and with its victim on the way out, the pod waits."""
     incoming = pod("p", "large", HIGH)
     nodes = [node("a", "large"), node("b", "large")]

@@ -101,7 +101,7 @@ def test_a_class_without_a_mode_is_an_error():
     assert answers(PLUGIN, MOUNTING, nodes)["a"] == (E, (why,))
 
 
-def test_a_bound_volume_must_be_within_reach():
+def test_a_bound_volume_must_be_accessible():
     assert judged(claim("data", volume="pv"), volume("pv", node="b")) == {
         "a": [REACH],
         "b": [],
@@ -109,7 +109,7 @@ def test_a_bound_volume_must_be_within_reach():
     }
 
 
-def test_a_volume_without_affinity_is_within_reach_everywhere():
+def test_a_volume_without_affinity_is_accessible_everywhere():
     assert (
         codes(PLUGIN, MOUNTING, stored(NODES, (), [claim("data", volume="pv"), volume("pv")]))
         == [OK] * 3
@@ -154,7 +154,7 @@ def test_the_first_problem_of_bound_volumes_is_the_only_one():
     assert found == {"a": [REACH], "b": [GONE], "c": [REACH]}
 
 
-def test_both_kinds_of_claims_are_told_of_in_order():
+def test_both_kinds_of_claims_are_reported_in_order():
     pod = make_pod(volumes=using("wish", "data"))
 
     found = judged(

@@ -87,7 +87,7 @@ def test_equal_volumes_go_by_name():
     assert plan_for(MOUNTING, "a", *things) == ({"data": "x"}, {})
 
 
-def test_what_one_claim_took_another_cannot_have():
+def test_a_volume_is_matched_once():
     pod = make_pod(volumes=using("data", "more"))
     things = [HERE, *(claim(name, of="here") for name in ("data", "more"))]
 
@@ -96,7 +96,7 @@ def test_what_one_claim_took_another_cannot_have():
     assert judged(*things, one, volume("anywhere", of="here"), pod=pod)["b"] == []
 
 
-def test_there_is_no_way_back():
+def test_there_is_no_backtracking():
     """The first claim takes the only volume that the second could have had."""
     pod = make_pod(volumes=using("plain", "choosy"))
     choosy = {"selector": {"matchLabels": {"disk": "ssd"}}, "size": "2Gi"}
@@ -123,7 +123,7 @@ def test_a_claim_takes_the_volume_that_is_meant_for_it_or_none():
     assert plan_for(MOUNTING, "b", *things) == ({"data": "meant"}, {})
 
 
-def test_many_local_volumes_are_told_apart():
+def test_many_local_volumes_are_matched_by_their_node():
     """Volumes by host name, by zone, by a rule and by nothing at all, on the nodes they are for."""
     rule = {
         "nodeAffinity": {

@@ -101,7 +101,7 @@ def test_a_claim_for_one_pod_is_refused_everywhere_while_it_is_in_use():
     )
 
 
-def test_a_claim_that_nobody_uses_is_free():
+def test_an_unused_claim_is_free():
     nodes = stored([make_node("a")], (), [claim("data", modes=ALONE)])
 
     assert PLUGIN.pre_filter(make_pod(volumes=using("data")), nodes) == Skip()
@@ -157,8 +157,8 @@ def test_a_user_elsewhere_with_a_claim_of_that_name_is_no_help():
     namesake = make_pod("y", namespace="other", node="b", volumes=using("data"))
     nodes = stored([make_node("a"), make_node("b")], [user, namesake], [claim("data", modes=ALONE)])
 
-    world = nodes.each(removing={1: [namesake]})
-    assert codes(PLUGIN, make_pod(volumes=using("data")), world) == [U, U]
+    what_if = nodes.each(removing={1: [namesake]})
+    assert codes(PLUGIN, make_pod(volumes=using("data")), what_if) == [U, U]
 
 
 WANTING = make_pod("pod", volumes=[*using("data"), *inline(gce())])

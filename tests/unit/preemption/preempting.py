@@ -57,3 +57,8 @@ def take_over(cluster, api):
     for document in api.documents.values():
         resource = Resource.POD if "containers" in document["spec"] else Resource.NODE
         cluster.api.create(copy.deepcopy(document), resource)
+
+
+def state_of(cluster, pod):
+    """Return how far the preemption for *pod* is; None where there is none."""
+    return next((each.state for each in cluster.core.preemptions if each.pod.uid == pod.uid), None)

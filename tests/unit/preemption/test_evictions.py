@@ -19,6 +19,7 @@ from tests.unit.preemption.preempting import (
     high,
     is_there,
     low,
+    state_of,
     target_condition,
 )
 
@@ -121,7 +122,7 @@ async def test_another_node_is_taken_if_one_becomes_free():
         assert cluster.node_of(pod) == "b"
         assert "nominatedNodeName" not in cluster.document(pod)["status"]
         assert cluster.core.queue.nominated_node(pod.uid) == ""
-        assert cluster.core.evictions.state_of(pod.uid) is None
+        assert state_of(cluster, pod) is None
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from tests.unit.preemption.preempting import (
     is_there,
     low,
     slow_deletion,
+    state_of,
     target_condition,
 )
 
@@ -25,7 +26,7 @@ from tests.unit.preemption.preempting import (
     [
         pytest.param(SimulatedApi.remove, id="it is deleted"),
         # A finalizer may keep it for long; it needs no room any more.
-        pytest.param(SimulatedApi.condemn, id="it begins to go"),
+        pytest.param(SimulatedApi.begin_deletion, id="it begins to go"),
         pytest.param(bind_elsewhere, id="somebody else binds it"),
     ],
 )
@@ -42,7 +43,7 @@ async def test_victims_are_spared_when_the_pod_needs_no_room_any_more(end):
 
         assert is_there(cluster, two)
         assert target_condition(cluster, two) == ("", "", "")
-        assert cluster.core.evictions.state_of(pod.uid) is None
+        assert state_of(cluster, pod) is None
         assert cluster.core.evictions.in_flight == 0
 
 

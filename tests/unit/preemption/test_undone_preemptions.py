@@ -189,7 +189,7 @@ async def test_a_node_that_is_cordoned_meanwhile_is_nobodys_undoing():
 
         assert cluster.node_of(pod) == ""
         assert undone(cluster) == 0
-        assert len(cluster.core.loop._rooms) == 0
+        assert len(cluster.core.freed) == 0
 
 
 @in_virtual_time
@@ -201,4 +201,4 @@ async def test_a_preemptor_that_is_gone_leaves_nothing_behind():
         await cluster.settle(5)
 
         assert undone(cluster) == 0
-        assert len(cluster.core.loop._rooms) == 0
+        assert len(cluster.core.freed) == 0

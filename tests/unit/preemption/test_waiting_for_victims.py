@@ -6,7 +6,7 @@ import pytest
 
 from scheduler.model.fact import Added, Deleted, Resource
 from scheduler.model.pod import DISRUPTION_TARGET, PREEMPTION_BY_SCHEDULER
-from scheduler.preemption.evictions import WAITING, State
+from scheduler.preemption.preemptions import WAITING, State
 from scheduler.queue.queue_settings import QueueSettings
 from scheduler.queue.queue_state import QueueState
 from scheduler.testing import make_node
@@ -21,6 +21,7 @@ from tests.unit.preemption.preempting import (
     is_there,
     low,
     slow_deletion,
+    state_of,
     target_condition,
 )
 
@@ -66,7 +67,7 @@ async def test_the_pod_waits_outside_until_its_victims_are_told():
         queued = cluster.core.queue.find(pod.uid)
         assert cluster.state_of(pod) == "gated"
         assert (queued.gated_by, queued.gate_reason) == ("DefaultPreemption", WAITING)
-        assert cluster.core.evictions.state_of(pod.uid) is State.LAST
+        assert state_of(cluster, pod) is State.LAST
 
         await cluster.settle(2)
 
@@ -195,12 +196,12 @@ async def test_a_victim_that_is_told_again_after_its_end_closes_no_gate():
         await cluster.settle(0)
         cluster.api.break_watch(Resource.POD)
         await cluster.settle(0.5)
-        assert cluster.core.evictions.state_of(pod.uid) is State.LAST
+        assert state_of(cluster, pod) is State.LAST
         for fact in (Deleted(Resource.POD, two, seen=False), Added(Resource.POD, two)):
             cluster.core.inbox.put(fact)
         await cluster.settle(0.1)
 
-        assert cluster.core.evictions.state_of(pod.uid) is not State.LAST
+        assert state_of(cluster, pod) is not State.LAST
         cluster.api.relist(Resource.POD)
         await cluster.settle(5)
         assert cluster.node_of(pod) == "a"
@@ -241,7 +242,7 @@ async def test_a_nomination_ends_with_its_node():
 
         assert cluster.core.queue.nominated_node(pod.uid) == ""
         assert "nominatedNodeName" not in cluster.document(pod)["status"]
-        assert cluster.core.evictions.state_of(pod.uid) is None
+        assert state_of(cluster, pod) is None
 
         await full_node(cluster, low("two", 2, node="b"), name="b")
         await cluster.settle(20)

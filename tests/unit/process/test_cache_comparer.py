@@ -1,4 +1,4 @@
-"""Drift: what the watch never told is found and healed; what is on its way is not drift."""
+"""Drift: what a watch never delivered is corrected; what has not arrived yet is no drift."""
 
 import asyncio
 import contextlib
@@ -26,7 +26,7 @@ def a_node(name, version, **labels):
 
 
 class Site:
-    """A server's nodes, a reflector that is told some of it, and a loop that applies facts."""
+    """A server's nodes, a reflector that receives some of them, and a loop that applies facts."""
 
     def __init__(self):
         self.there = {}
@@ -35,7 +35,7 @@ class Site:
         self.cache, self.inbox, self.metrics = ClusterCache(), Inbox(), Metrics()
         self.watched = WATCHED[Resource.NODE]
         self.reflector = Reflector(None, self.watched, self.inbox.put)
-        self.check = CacheComparer(
+        self.comparer = CacheComparer(
             self,
             {Resource.NODE: self.reflector},
             self.cache,
@@ -72,7 +72,7 @@ class Site:
                     message()
 
     async def compare(self):
-        comparing = asyncio.create_task(self.check.compare())
+        comparing = asyncio.create_task(self.comparer.compare())
         while not comparing.done():
             self.apply()
             await asyncio.sleep(0)
@@ -96,7 +96,7 @@ def site():
     return site
 
 
-async def test_equal_is_equal_and_costs_one_look(site):
+async def test_an_equal_cache_costs_one_list(site):
     assert not await site.compare()
     assert not site.slept
     found = site.metrics.registry.get_sample_value(
@@ -105,7 +105,7 @@ async def test_equal_is_equal_and_costs_one_look(site):
     assert found == 1
 
 
-async def test_what_the_watch_never_told_is_healed(site):
+async def test_what_the_watch_never_delivered_is_corrected(site):
     site.put(a_node("c", "5"), told=False)
     site.put(a_node("a", "6", disk="fast"), told=False)
     del site.there["b"]
@@ -116,7 +116,7 @@ async def test_what_the_watch_never_told_is_healed(site):
     assert not await site.compare()
 
 
-async def test_what_is_on_its_way_is_no_drift(site):
+async def test_what_has_not_arrived_yet_is_no_drift(site):
     new = a_node("a", "6", disk="fast")
     site.put(new, told=False)
     site.meanwhile = lambda: site.tell(new)
@@ -126,14 +126,14 @@ async def test_what_is_on_its_way_is_no_drift(site):
     assert site.known()["a"] == {"disk": "fast"}
 
 
-async def test_what_goes_on_changing_is_no_drift(site):
+async def test_what_keeps_changing_is_no_drift(site):
     site.put(a_node("a", "6", disk="fast"), told=False)
     site.meanwhile = lambda: site.put(a_node("a", "7", disk="slow"), told=False)
 
     assert not await site.compare()
 
 
-async def test_a_cache_that_lost_what_was_told_is_healed(site):
+async def test_a_cache_that_lost_an_object_is_corrected(site):
     site.cache.remove_node("a")
 
     assert await site.compare()
@@ -141,9 +141,9 @@ async def test_a_cache_that_lost_what_was_told_is_healed(site):
     assert site.count("missing") == 1
 
 
-async def test_it_runs_when_asked(site):
+async def test_it_runs_on_request(site):
     asked = asyncio.Event()
-    running = asyncio.create_task(site.check.run(0, asked))
+    running = asyncio.create_task(site.comparer.run(0, asked))
     asked.set()
     while (
         site.metrics.registry.get_sample_value(
@@ -158,7 +158,7 @@ async def test_it_runs_when_asked(site):
         await running
 
 
-async def test_a_node_under_the_name_of_another_is_healed(site):
+async def test_a_node_under_the_name_of_another_is_corrected(site):
     stale = site.cache.node("a")
     site.cache.remove_node("a")
     site.cache.add_node(msgspec.structs.replace(stale, metadata=ObjectMeta(name="a", uid="old")))
@@ -168,17 +168,17 @@ async def test_a_node_under_the_name_of_another_is_healed(site):
     assert not await site.compare()
 
 
-async def test_the_loop_goes_on_while_a_large_cache_is_compared(site):
-    """What is told between two slices is no drift, whichever side shows it first."""
+async def test_facts_are_applied_while_a_large_cache_is_compared(site):
+    """A change between two slices is no drift, whichever side has it first."""
     names = [f"n{number}" for number in range(3 * SLICE_OBJECTS)]
     for name in names:
         site.put(a_node(name, "1"))
     site.apply()
-    comparing = asyncio.create_task(site.check.compare())
-    turns = 0
+    comparing = asyncio.create_task(site.comparer.compare())
+    rounds = 0
     while not comparing.done():
-        turns += 1
-        if names and turns % 2:
+        rounds += 1
+        if names and rounds % 2:
             name = names.pop()
             del site.there[name]
             site.reflector.correct(("", name), None)
@@ -187,4 +187,4 @@ async def test_the_loop_goes_on_while_a_large_cache_is_compared(site):
         await asyncio.sleep(0)
 
     assert not await comparing
-    assert turns > 6
+    assert rounds > 6

@@ -1,4 +1,4 @@
-"""What a scrape reads off the loop is what is so at that moment."""
+"""A scrape reads gauges of the loop as they are at that moment."""
 
 from scheduler.kube.watch_observer import SilentWatches
 from scheduler.process.gauges import read_gauges
@@ -9,7 +9,7 @@ from scheduler.testing.harness import Harness
 
 
 def read(cluster, name):
-    """Return what a gauge tells, by its labels' values."""
+    """Return a gauge's values, by its labels' values."""
     return {
         tuple(sample.labels.values()): sample.value
         for family in cluster.metrics.registry.collect()

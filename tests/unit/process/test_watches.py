@@ -1,4 +1,4 @@
-"""More watches, as plugins come to need more; nothing is asked for twice."""
+"""Watches are added as plugins need them; nothing is listed twice."""
 
 import asyncio
 import contextlib
@@ -48,51 +48,51 @@ class Server:
 
 @contextlib.asynccontextmanager
 async def watching(server, *watched):
-    told = []
-    watches = Watches(server, told.append, SILENT_WATCHES, watched)
+    facts = []
+    watches = Watches(server, facts.append, SILENT_WATCHES, watched)
     running = asyncio.create_task(watches.run())
     await asyncio.sleep(1)
-    yield watches, told
+    yield watches, facts
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
 
 
 @in_virtual_time
-async def test_what_is_new_was_told_when_the_wait_ends():
+async def test_what_is_new_is_listed_when_the_wait_ends():
     server = Server(nodes=[node("a")], storageclasses=[{"metadata": {"name": "fast"}}])
-    async with watching(server, NODES) as (watches, told):
-        told.clear()
+    async with watching(server, NODES) as (watches, facts):
+        facts.clear()
 
         assert await watches.widen([NODES, CLASSES], 30) == ""
 
-        assert [type(fact) for fact in told] == [Added, Listed]
-        assert told[-1].resource == Resource.STORAGE_CLASS
+        assert [type(fact) for fact in facts] == [Added, Listed]
+        assert facts[-1].resource == Resource.STORAGE_CLASS
         assert await watches.widen([NODES, CLASSES], 30) == ""
         assert server.lists == ["nodes", "storageclasses"]
 
 
 @in_virtual_time
-async def test_what_is_read_with_more_in_it_is_told_as_updated():
+async def test_objects_with_more_fields_arrive_as_updates():
     server = Server(nodes=[node("a")])
-    async with watching(server, NODES) as (watches, told):
-        told.clear()
+    async with watching(server, NODES) as (watches, facts):
+        facts.clear()
 
         assert await watches.widen([NODES.with_annotations()], 30) == ""
 
-        (fact,) = told
+        (fact,) = facts
         assert isinstance(fact, Updated)
         assert dict(fact.new.metadata.annotations) == {"a": "b"}
-        # Who needs no annotations does not take them from others.
+        # A plugin that needs no annotations does not take them from others.
         assert await watches.widen([NODES.with_raw()], 30) == ""
-        assert told[-1].new.metadata.annotations == {"a": "b"}
-        assert json.loads(told[-1].new.raw)["metadata"]["name"] == "a"
+        assert facts[-1].new.metadata.annotations == {"a": "b"}
+        assert json.loads(facts[-1].new.raw)["metadata"]["name"] == "a"
         assert watches.reflectors[Resource.NODE].watched.annotations
 
 
 @in_virtual_time
-async def test_what_is_not_listed_in_time_is_taken_back():
+async def test_what_is_not_listed_in_time_is_not_watched():
     server = Server(nodes=[node("a")])
-    async with watching(server, NODES) as (watches, told):
+    async with watching(server, NODES) as (watches, facts):
         server.slow = {"storageclasses"}
 
         late = await watches.widen([NODES.with_annotations(), CLASSES], 30)
@@ -101,11 +101,11 @@ async def test_what_is_not_listed_in_time_is_taken_back():
         assert list(watches.reflectors) == [Resource.NODE]
         await asyncio.sleep(1)
         assert not watches.reflectors[Resource.NODE].watched.annotations
-        assert not [fact for fact in told if isinstance(fact, Deleted)]
+        assert not [fact for fact in facts if isinstance(fact, Deleted)]
 
 
 @in_virtual_time
-async def test_whoever_watches_nothing_yet_only_takes_note():
+async def test_before_the_start_watches_are_only_added():
     watches = Watches(Server(), [].append, SILENT_WATCHES, [NODES])
 
     assert await watches.widen([NODES.with_annotations(), CLASSES], 30) == ""

@@ -1,4 +1,4 @@
-"""Queues whose plugins say what a test wants, and an observer that counts."""
+"""Queues whose plugins do what a test wants, and an observer that counts."""
 
 from collections import Counter
 
@@ -21,7 +21,7 @@ TAINT = ClusterEvent(NODE, Action.UPDATE_NODE_TAINT)
 
 
 class Rejector:
-    """Turns pods away; *requeue_on* says what could help."""
+    """Rejects pods; *requeue_on* is what could help."""
 
     def __init__(self, name, *requeue_on):
         self.name = name
@@ -46,7 +46,7 @@ class GateOf:
 
 
 class CountingObserver:
-    """Counts what it hears."""
+    """Counts what happens."""
 
     def __init__(self):
         self.incoming_pods = Counter()

@@ -7,14 +7,14 @@ from scheduler.queue.queued_pod import QueuedPod
 from scheduler.testing import make_pod
 from tests.unit.queue.queues import BY_FIT, by_priority
 
-NOBODY = frozenset()
+NONE = frozenset()
 
 
 def make_failed(name="a", *, failures=1, at=0.0, rejected_by=BY_FIT, priority=0):
     pod = make_pod(name, priority=priority)
     queued = QueuedPod(pod, 0.0, 0)
     for _ in range(failures):
-        queued.note_failure(pod, rejected_by, NOBODY, at)
+        queued.note_failure(pod, rejected_by, NONE, at)
     return queued
 
 
@@ -71,11 +71,11 @@ def test_errors_count_by_themselves_and_a_rejection_ends_the_series():
     queued = make_failed(failures=3)
     pod = queued.pod
 
-    queued.note_failure(pod, NOBODY, NOBODY, 100.0)
+    queued.note_failure(pod, NONE, NONE, 100.0)
     after_one_error = queue.expiry(queued)
-    queued.note_failure(pod, NOBODY, NOBODY, 100.0)
+    queued.note_failure(pod, NONE, NONE, 100.0)
     after_two_errors = queue.expiry(queued)
-    queued.note_failure(pod, BY_FIT, NOBODY, 100.0)
+    queued.note_failure(pod, BY_FIT, NONE, 100.0)
     after_a_rejection = queue.expiry(queued)
 
     assert (after_one_error, after_two_errors, after_a_rejection) == (101.0, 102.0, 108.0)
@@ -93,7 +93,7 @@ def test_pods_of_one_window_go_by_priority():
 
 def test_rejected_pods_are_released_before_failed_ones_which_are_never_fetched_early():
     queue = BackoffQueue(1.0, 10.0, by_priority)
-    queue.add(failed := make_failed("failed", at=0.0, rejected_by=NOBODY))
+    queue.add(failed := make_failed("failed", at=0.0, rejected_by=NONE))
     assert queue.first_to_fetch_early() is None
 
     queue.add(rejected := make_failed("rejected", at=1.0))

@@ -1,4 +1,4 @@
-"""Changes of the cluster and of a pod: who hears of them, and what becomes of him."""
+"""Changes of the cluster and of a pod: which pods they requeue."""
 
 from scheduler.framework.cluster_event import ASSIGNED_POD_DELETE, POD, Action, Change, Requeue
 from scheduler.framework.cluster_event import ClusterEvent as Event
@@ -30,7 +30,7 @@ def test_a_change_reaches_only_pods_that_are_picked():
     assert pop_all(queue) == ["low"]
 
 
-def test_a_change_that_no_plugin_hears_is_not_even_kept_for_pods_in_flight():
+def test_a_change_that_no_plugin_registered_is_not_even_kept_for_pods_in_flight():
     queue = make_queue(Rejector("Pods", Requeue(Event(POD, Action.ADD))))
     queue.add(make_pod("a"), 0.0)
     queue.pop(0.0)
@@ -40,7 +40,7 @@ def test_a_change_that_no_plugin_hears_is_not_even_kept_for_pods_in_flight():
     assert queue.in_flight_counts() == {"PodPopped": 1}
 
 
-def test_hints_are_asked_only_where_their_plugin_said_no():
+def test_hints_run_only_if_their_plugin_rejected_the_pod():
     observer = CountingObserver()
     never = Rejector("Never", Requeue(NODE_ADDED.event, lambda _pod, _change: False))
     queue = make_queue(FIT, never, observer=observer)
@@ -61,8 +61,8 @@ def test_a_pending_pod_is_ready_at_once():
     assert queue.state_of(pod.uid) is QueueState.ACTIVE
 
 
-def test_a_pod_that_was_held_for_too_long_backs_off_whatever_happened():
-    """A permit plugin may hold it for a quarter of an hour: not all that changed is remembered."""
+def test_a_pod_that_was_in_flight_for_too_long_backs_off_whatever_happened():
+    """A permit plugin may keep it waiting for a quarter of an hour: not all changes are kept."""
     queue = make_queue(FIT)
     queue.add(pod := make_pod("held"), 0.0)
     queued = queue.pop(0.0)

@@ -1,11 +1,11 @@
-"""What time alone does to pods that wait."""
+"""Moves of waiting pods that only time causes."""
 
 from scheduler.queue.queue_state import QueueState
 from scheduler.testing import make_pod
 from tests.unit.queue.queues import BY_FIT, FIT, NODE_ADDED, GateOf, make_queue, park
 
 
-def test_the_next_flush_is_told_in_time():
+def test_the_next_flush_is_known_in_advance():
     queue = make_queue(FIT)
     assert queue.next_flush(0.0) is None
 

@@ -1,4 +1,4 @@
-"""Where other schedulers mean to place their pods, and for how long that counts."""
+"""Nominations by other schedulers, and how long they count."""
 
 import pytest
 from msgspec.structs import replace
@@ -16,7 +16,7 @@ class Queue:
         self.others = ForeignNominations(self.nominator, seconds)
 
     def follow(self, now=0.0, **more):
-        """Tell a version of the pod `a`; return whose room is given up."""
+        """Follow a version of the pod `a`; return the pod whose capacity is given up."""
         return self.others.follow(theirs(**more), now)
 
     @property
@@ -78,7 +78,7 @@ def test_another_node_is_another_nomination():
 @pytest.mark.parametrize(
     "end", [{"nominated": ""}, {"nominated": "n1", "terminating": True}], ids=["cleared", "leaving"]
 )
-def test_its_end_gives_the_room_up(end):
+def test_its_end_gives_the_capacity_up(end):
     queue = Queue()
     queue.follow(0.0, nominated="n1")
 
@@ -88,7 +88,7 @@ def test_its_end_gives_the_room_up(end):
 
 
 @pytest.mark.parametrize(("node", "given_up"), [("n1", False), ("n2", True), ("", True)])
-def test_where_it_is_bound_elsewhere_or_gone_the_room_is_given_up(node, given_up):
+def test_the_capacity_is_given_up_if_the_pod_is_bound_elsewhere_or_gone(node, given_up):
     queue = Queue()
     queue.follow(0.0, nominated="n1")
 
@@ -103,7 +103,7 @@ def test_zero_seconds_is_never():
     assert queue.node == ""
 
 
-def test_a_pod_of_unknown_size_keeps_no_room():
+def test_a_pod_of_unknown_size_keeps_no_capacity():
     queue = Queue()
     queue.others.follow(replace(theirs(nominated="n1"), malformed="unreadable"), 0.0)
 

@@ -1,4 +1,4 @@
-"""Gates: who is kept out of the queue, what he hears, and when gates are asked."""
+"""Gates: which pods they keep out, which events reach these pods, and when gates run."""
 
 from scheduler.framework.cluster_event import ASSIGNED_POD_DELETE, Change, Requeue
 from scheduler.queue.queue_state import QueueState
@@ -14,7 +14,7 @@ from tests.unit.queue.queues import (
 )
 
 
-def test_a_gated_pod_hears_what_its_gate_hears():
+def test_a_gated_pod_sees_the_events_of_its_gate():
     observer = CountingObserver()
     gate = GateOf("claims", Requeue(NODE_ADDED.event))
     queue = make_queue(gate, FIT, observer=observer)
@@ -29,7 +29,7 @@ def test_a_gated_pod_hears_what_its_gate_hears():
     assert gate.asked == ["a", "a", "a"]
 
 
-def test_a_gated_pod_does_not_hear_what_helps_against_its_other_rejectors():
+def test_a_gated_pod_does_not_see_the_events_of_its_other_rejectors():
     observer = CountingObserver()
     queue = make_queue(FIT, gate := GateOf("preempting"), observer=observer)
     park(queue, old := make_pod("a"), "Fit", now=0.0)
@@ -44,7 +44,7 @@ def test_a_gated_pod_does_not_hear_what_helps_against_its_other_rejectors():
     assert not observer.hints
 
 
-def test_the_gate_that_was_closed_is_asked_first():
+def test_the_gate_that_was_closed_runs_first():
     first, second = GateOf("first"), GateOf("second")
     queue = make_queue(first, second)
     queue.add(pod := make_pod("a", gates=["second"]), 0.0)
@@ -78,7 +78,7 @@ def test_neither_time_nor_a_wildcard_reaches_a_gated_pod():
     assert queue.next_flush(10_000.0) is None
 
 
-def test_an_update_of_a_ready_pod_does_not_ask_its_gates():
+def test_an_update_of_a_ready_pod_does_not_run_its_gates():
     queue = make_queue(gate := GateOf("quota"))
     queue.add(old := make_pod("a"), 0.0)
     queue.update(old, make_pod("a", gates=["quota"]), 0.0)
@@ -87,7 +87,7 @@ def test_an_update_of_a_ready_pod_does_not_ask_its_gates():
     assert gate.asked == ["a"]
 
 
-def test_parking_asks_gates_only_of_pods_that_become_ready():
+def test_parking_runs_gates_only_for_pods_that_become_ready():
     gate = GateOf("preempting")
     queue = make_queue(FIT, gate)
     park(queue, make_pod("a"), "Fit")
@@ -103,7 +103,7 @@ def test_parking_asks_gates_only_of_pods_that_become_ready():
     assert queue.find(pod.uid).rejected_by == {"Fit", "preempting"}
 
 
-def test_what_backs_off_has_passed_its_gates():
+def test_a_pod_that_backs_off_has_passed_its_gates():
     queue = make_queue(FIT, gate := GateOf("quota"))
     park(queue, old := make_pod("a"), "Fit", now=0.0)
     queue.note(NODE_ADDED, 0.1)

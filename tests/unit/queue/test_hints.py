@@ -77,7 +77,7 @@ def make_rejected(rejected_by, pending=(), scheduler="py-scheduler"):
         (["No"], ["No"], QueueingStrategy.SKIP),
     ],
 )
-def test_those_who_turned_a_pod_away_say_whether_a_change_helps(rejected_by, pending, expected):
+def test_the_hints_of_the_rejectors_decide_whether_a_change_helps(rejected_by, pending, expected):
     hints = make_hints()
 
     assert hints.strategy(make_rejected(rejected_by, pending), NODE_ADDED) is expected
@@ -91,7 +91,7 @@ def test_those_who_turned_a_pod_away_say_whether_a_change_helps(rejected_by, pen
         (Change(FORCE_ACTIVATE, None, make_pod("b")), QueueingStrategy.SKIP),
     ],
 )
-def test_a_wildcard_helps_everybody_unless_it_means_another_pod(change, expected):
+def test_a_wildcard_helps_every_pod_unless_it_means_another_one(change, expected):
     assert make_hints().strategy(make_rejected(["No"], ["No"]), change) is expected
 
 
@@ -138,7 +138,7 @@ def test_hints_are_counted_by_plugin_event_and_result():
 
 
 @pytest.mark.parametrize(
-    ("registered", "hears_of_taints"),
+    ("registered", "sees_taints"),
     [
         ([NODE_ADD], True),
         ([ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_LABEL)], True),
@@ -149,15 +149,15 @@ def test_hints_are_counted_by_plugin_event_and_result():
         ([], False),
     ],
 )
-def test_whoever_hears_of_new_nodes_hears_of_taints(registered, hears_of_taints):
+def test_plugins_that_see_new_nodes_see_taints(registered, sees_taints):
     plugin = Rejector("Fit", *map(Requeue, registered))
 
     events = [each.event for each in rules_for([plugin]).requeue["Fit"]]
 
-    assert sum(event.covers(TAINT) for event in events) == hears_of_taints
+    assert sum(event.covers(TAINT) for event in events) == sees_taints
 
 
-def test_a_plugin_that_does_not_say_what_helps_hears_of_everything():
+def test_a_plugin_that_registers_nothing_sees_every_event():
     plugin = Rejector("Vague")
     del plugin.requeue_on
 
@@ -168,7 +168,7 @@ def test_a_plugin_that_does_not_say_what_helps_hears_of_everything():
         assert anything.event.covers(event)
 
 
-def test_plugins_that_turn_nobody_away_are_not_asked():
+def test_plugins_that_cannot_reject_are_left_out():
     class OnlyScores:
         name = "OnlyScores"
 
@@ -182,7 +182,7 @@ def test_plugins_that_turn_nobody_away_are_not_asked():
     assert rules.gates == (gate,)
 
 
-def test_who_cares_about_an_event_is_told_by_profile_and_by_name():
+def test_registered_plugins_are_found_by_profile_and_by_name():
     fit, other = FIT, Rejector("Other", Requeue(POD_EVENT))
     rules = {"one": rules_for([fit, other]), "two": rules_for([fit])}
 

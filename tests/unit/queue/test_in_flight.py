@@ -1,4 +1,4 @@
-"""What is remembered while pods are being decided."""
+"""The changes that are kept while pods are being decided."""
 
 import pytest
 
@@ -30,14 +30,14 @@ def test_a_pod_sees_what_changed_after_its_own_pop():
     assert seen(in_flight, B) == ["n2"]
 
 
-def test_nothing_is_kept_while_nobody_is_in_flight():
+def test_nothing_is_kept_while_no_pod_is_in_flight():
     in_flight = InFlight()
     in_flight.record(change(1))
 
     assert in_flight.logged == 0
 
 
-def test_changes_are_dropped_as_soon_as_nobody_needs_them():
+def test_changes_are_dropped_as_soon_as_no_pod_needs_them():
     in_flight = InFlight()
     for number, queued in enumerate((A, B, C)):
         in_flight.add(queued)
@@ -76,8 +76,8 @@ def test_popping_a_pod_twice_is_our_mistake():
         in_flight.add(A)
 
 
-def test_a_pod_that_is_held_for_long_does_not_make_the_log_grow():
-    """What it missed may have helped it, for all that anybody knows."""
+def test_a_pod_that_is_in_flight_for_long_does_not_make_the_log_grow():
+    """A change that it missed may have helped it."""
     in_flight, same = InFlight(), change(1)
     in_flight.add(A)
     for _ in range(LOG_MAXIMUM):

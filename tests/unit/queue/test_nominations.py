@@ -42,7 +42,7 @@ def test_a_nominated_pod_in_flight_is_known_in_full():
     assert queue.nominated_pods()["n1"] == (new,)
 
 
-def test_a_nomination_is_kept_although_no_status_tells_of_it():
+def test_a_nomination_is_kept_although_no_status_shows_it():
     queue = make_queue(FIT)
     queue.nominate(make_pod("a"), SetTo("n1"), 0.0)
 

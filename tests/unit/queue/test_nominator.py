@@ -1,4 +1,4 @@
-"""Who is nominated where."""
+"""Which pods are nominated to which node."""
 
 import pytest
 
@@ -86,7 +86,7 @@ def test_an_update_wins_unless_ours_has_not_been_written_yet(ours, old, new, exp
         pytest.param(lambda n, pod: n.update(pod, pod), False, id="not written yet"),
     ],
 )
-def test_who_takes_a_nomination_away_learns_whose_room_is_given_up(act, given_up):
+def test_the_end_of_a_nomination_returns_the_pod_whose_capacity_is_given_up(act, given_up):
     nominator = Nominator()
     pod = make_pod("a")
     assert nominator.add(pod, SetTo("n1")) is None
@@ -97,7 +97,7 @@ def test_who_takes_a_nomination_away_learns_whose_room_is_given_up(act, given_up
     assert found is None or found.uid == pod.uid
 
 
-def test_nominated_pods_are_told_in_full_and_in_order():
+def test_nominated_pods_are_whole_and_in_order():
     nominator = Nominator()
     nominator.add(first := make_pod("a", priority=7, requests="1 cpu"), SetTo("n1"))
     nominator.add(second := make_pod("b"), SetTo("n1"))
@@ -106,7 +106,7 @@ def test_nominated_pods_are_told_in_full_and_in_order():
     assert nominator.pods_on["n1"][0].priority == 7
 
 
-def test_a_nomination_can_be_withdrawn_once_and_again():
+def test_a_nomination_can_be_deleted_twice():
     nominator = Nominator()
     nominator.add(pod := make_pod("a"), SetTo("n1"))
     nominator.delete(pod.uid)

@@ -1,4 +1,4 @@
-"""What an observer is told of pods that come, wait and go."""
+"""What the queue reports for metrics."""
 
 from collections import Counter
 
@@ -8,7 +8,7 @@ from scheduler.testing import make_pod
 from tests.unit.queue.queues import FIT, NODE_ADDED, CountingObserver, GateOf, make_queue, park
 
 
-def test_incoming_pods_are_counted_by_place_and_event():
+def test_incoming_pods_are_counted_by_state_and_event():
     observer = CountingObserver()
     queue = make_queue(FIT, GateOf("quota"), observer=observer)
     park(queue, a := make_pod("a"), "Fit", now=0.0)
@@ -39,7 +39,7 @@ def test_a_pod_fetched_early_is_counted_as_such():
 
 
 @pytest.mark.parametrize("leave", ["pop", "delete", "delete from backoff", "delete from active"])
-def test_whoever_waits_because_of_a_plugin_is_counted_once_and_only_so_long(leave):
+def test_a_pod_counts_once_for_each_rejector_as_long_as_it_waits(leave):
     observer = CountingObserver()
     gate = GateOf("quota")
     queue = make_queue(FIT, gate, observer=observer)

@@ -1,4 +1,4 @@
-"""The queue through its door: which pod goes next, and where it is when it comes back."""
+"""The queue through its door: which pod goes next, and its state when it comes back."""
 
 import pytest
 
@@ -18,7 +18,7 @@ def test_pods_go_by_priority_and_then_by_waiting_time():
     assert pop_all(queue) == ["b", "e", "d", "a", "c"]
 
 
-def test_pods_that_come_at_once_go_in_the_order_of_coming():
+def test_pods_that_arrive_at_once_go_in_the_order_of_arrival():
     queue = make_queue()
     names = [f"p{number}" for number in range(20)]
     for name in names:
@@ -103,7 +103,7 @@ def test_the_newest_version_is_parked():
     assert queue.find(new.uid).pod is new
 
 
-def test_a_pod_that_came_back_by_another_way_stays_where_it_is():
+def test_a_pod_that_was_added_again_keeps_its_state():
     queue = make_queue(FIT)
     queue.add(pod := make_pod("a"), 0.0)
     queued = queue.pop(0.0)
@@ -115,7 +115,7 @@ def test_a_pod_that_came_back_by_another_way_stays_where_it_is():
     queue.check_invariants()
 
 
-def test_a_pod_told_twice_is_there_once():
+def test_a_pod_that_is_added_twice_is_there_once():
     queue = make_queue(FIT)
     pod = make_pod("a")
     queue.add(pod, 0.0)
@@ -137,7 +137,7 @@ def test_another_pod_of_the_same_name_is_another_pod():
     assert queue.find("2").attempts == 0
 
 
-def test_replaced_rules_open_and_close_gates_and_lose_nobody():
+def test_replaced_rules_open_and_close_gates_and_lose_no_pod():
     old_gate, new_gate = GateOf("old"), GateOf("new")
     queue = make_queue(FIT, old_gate)
     park(queue, make_pod("parked"), "Fit", now=0.0)
@@ -159,7 +159,7 @@ def test_replaced_rules_open_and_close_gates_and_lose_nobody():
     queue.check_invariants()
 
 
-def test_a_new_order_counts_for_whoever_waits():
+def test_a_new_order_counts_for_pods_that_wait():
     queue = make_queue()
     for name, priority in (("a", 9), ("b", 5), ("c", 1)):
         queue.add(make_pod(name, priority=priority), 0.0)
@@ -169,7 +169,7 @@ def test_a_new_order_counts_for_whoever_waits():
     assert pop_all(queue) == ["c", "b", "a"]
 
 
-def test_a_failed_assertion_tells_the_pods_story():
+def test_a_failed_assertion_shows_the_pods_history():
     queue = make_queue(FIT)
     queued = park(queue, make_pod("a"), "Fit", now=0.0)
     queued.state = QueueState.ACTIVE

@@ -1,4 +1,4 @@
-"""The queue under any conversation: no pod is lost, doubled or out of turn."""
+"""The queue under any sequence of calls: no pod is lost, doubled or popped out of order."""
 
 from collections import Counter
 
@@ -47,7 +47,7 @@ CHANGES = (
 
 
 def concerns(pod, change):
-    """A taint that is taken off one node helps everybody; else a pod is helped by itself."""
+    """A taint that is removed from a node helps every pod; other changes help the pod itself."""
     return change.new.name in {pod.name, "n1"}
 
 
@@ -86,11 +86,15 @@ def make_rules(*gates):
 
 
 class StrictObserver(CountingObserver):
-    """Counts what it hears, and believes neither unknown places nor hints that raise."""
+    """Counts what happens, and accepts neither unknown states nor hints that raise."""
 
     def incoming(self, queue, event):
         assert queue in {"active", "backoff", "unschedulable"}
         super().incoming(queue, event)
+
+    def unschedulable_delta(self, plugin, profile, delta):
+        super().unschedulable_delta(plugin, profile, delta)
+        assert self.unschedulable[plugin] >= 0
 
     def hint(self, plugin, event, ask):
         result = super().hint(plugin, event, ask)
@@ -99,7 +103,7 @@ class StrictObserver(CountingObserver):
 
 
 class QueueConversation(RuleBasedStateMachine):
-    """Says anything that a loop may say; *alive* and *flying* are what must be true then."""
+    """Makes any call that a loop may make; *alive* and *flying* are what must be true then."""
 
     pods = Bundle("pods")
     flights = Bundle("flights")
@@ -223,7 +227,7 @@ class QueueConversation(RuleBasedStateMachine):
         if pod := self.alive.pop(uid, None):
             self.queue.delete(pod, self.now)
 
-    # What may help.
+    # What may help a pod.
 
     @rule(change=st.sampled_from(CHANGES), picky=st.booleans())
     def note(self, change, picky):
@@ -259,7 +263,7 @@ class QueueConversation(RuleBasedStateMachine):
     # What must be true after every step.
 
     @invariant()
-    def nothing_is_in_two_places(self):
+    def every_pod_has_one_state(self):
         self.queue.check_invariants()
 
     @invariant()
@@ -294,12 +298,12 @@ class QueueConversation(RuleBasedStateMachine):
                 assert pod is self.alive[pod.uid]
 
     @invariant()
-    def the_gauge_shows_whoever_waits(self):
+    def the_gauge_counts_the_pods_that_wait(self):
         expected = Counter(plugin for queued in self.queue for plugin in queued.rejected_by)
         assert +self.observer.unschedulable == expected
 
     def teardown(self):
-        """Everybody who is let in gets a turn, however little happens."""
+        """Every pod that no gate keeps out is popped at last, however little happens."""
         for uid in self.flying:
             self.queue.done(uid)
         self.now += 1000.0

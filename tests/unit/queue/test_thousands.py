@@ -1,4 +1,4 @@
-"""Many pods at once: no call takes long, and nobody can tell."""
+"""Many pods at once: no call takes long, and the result is the same."""
 
 from scheduler.queue.queue_state import QueueState
 from scheduler.queue.scheduling_queue import PODS_AT_ONCE
@@ -7,7 +7,7 @@ from tests.unit.queue.queues import BY_FIT, FIT, NODE_ADDED, make_queue, park, p
 
 
 def crowd(count=2 * PODS_AT_ONCE + 10, **settings):
-    """Return a queue in which *count* pods have been turned away, and the pods."""
+    """Return a queue in which *count* pods have been rejected, and the pods."""
     queue = make_queue(FIT, **settings)
     pods = [make_pod(f"p{number}") for number in range(count)]
     for pod in pods:
@@ -15,7 +15,7 @@ def crowd(count=2 * PODS_AT_ONCE + 10, **settings):
     return queue, pods
 
 
-def test_a_change_is_shown_to_thousands_in_parts():
+def test_a_change_requeues_thousands_in_parts():
     queue, pods = crowd()
     queue.note(NODE_ADDED, 10.0)
 
@@ -26,8 +26,8 @@ def test_a_change_is_shown_to_thousands_in_parts():
     queue.check_invariants()
 
 
-def test_all_have_been_shown_a_change_before_a_pod_is_popped():
-    """The most important pod may be the last that is asked."""
+def test_a_change_is_applied_to_all_before_a_pod_is_popped():
+    """The most important pod may be the last that the change reaches."""
     queue, _ = crowd()
     park(queue, make_pod("late and important", priority=9), "Fit")
     queue.note(NODE_ADDED, 10.0)
@@ -35,7 +35,7 @@ def test_all_have_been_shown_a_change_before_a_pod_is_popped():
     assert queue.pop(10.0).pod.name == "late and important"
 
 
-def test_what_happens_to_a_pod_before_it_is_shown_a_change_stands():
+def test_a_move_before_a_pending_change_is_applied_stands():
     queue, pods = crowd()
     *_, deleted, activated, updated = pods
     queue.note(NODE_ADDED, 10.0)
@@ -49,7 +49,7 @@ def test_what_happens_to_a_pod_before_it_is_shown_a_change_stands():
     assert queue.state_of(newer.uid) is None
 
 
-def test_a_pod_in_flight_is_told_of_a_change_that_others_have_yet_to_be_shown():
+def test_a_pod_in_flight_sees_a_change_that_is_still_pending_for_others():
     queue, _ = crowd()
     queue.add(pod := make_pod("in flight", priority=9), 0.0)
     queued = queue.pop(0.0)

@@ -192,7 +192,7 @@ def test_a_missing_permission_is_told_with_its_remedy():
     assert refusal(pods, ("delete",)) == ""
     said = refusal(pods, ())
     assert said.startswith("the scheduler's account may not delete pods. ")
-    assert "Room is made for more important pods" in said
+    assert "Victims of preemption are deleted" in said
     assert "py-scheduler check --rules" in said
 
 

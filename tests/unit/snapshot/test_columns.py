@@ -42,7 +42,7 @@ STEPS = st.lists(
 
 
 @given(STEPS)
-def test_a_tally_counts_as_a_map_does(steps):
+def test_a_count_column_counts_as_a_map_does(steps):
     """Sparse or dense, across the change from one to the other, and beyond what int64 holds."""
     count_column, model = CountColumn(), dict.fromkeys(range(ROWS), 0)
     for kind, row, argument in steps:
@@ -63,14 +63,14 @@ def test_a_tally_counts_as_a_map_does(steps):
     shown = [min(count, COUNT_MAXIMUM) for count in exact]
     assert [count_column[row] for row in range(ROWS)] == exact
     assert count_column.total == sum(exact)
-    for told in (count_column, CountColumn.of(np.array(shown))):
-        assert told.dense(ROWS).tolist() == shown
-        assert told.where(ROWS).tolist() == [count != 0 for count in exact]
-        assert told.counting == np.count_nonzero(shown)
-        assert bool(told) == any(exact)
+    for column in (count_column, CountColumn.of(np.array(shown))):
+        assert column.dense(ROWS).tolist() == shown
+        assert column.where(ROWS).tolist() == [count != 0 for count in exact]
+        assert column.counting == np.count_nonzero(shown)
+        assert bool(column) == any(exact)
 
 
-def test_what_a_tally_shows_cannot_be_written():
+def test_arrays_of_a_count_column_are_read_only():
     count_column = CountColumn()
     count_column[3] = 1
     with pytest.raises(ValueError, match="read-only"):
@@ -116,7 +116,7 @@ def test_a_requirement_over_a_column_is_the_requirement_over_each_node(requireme
         found[0] = True
 
 
-def test_label_values_of_nodes_long_gone_are_forgotten():
+def test_label_values_of_deleted_nodes_are_dropped():
     columns = ClusterColumns()
     columns.add_node(make_node("n"))
     view = NodeTable(columns)
@@ -143,7 +143,7 @@ def test_label_keys_and_requirements_are_kept_in_a_limited_number():
 # Taints.
 
 
-def test_taint_lists_of_nodes_long_gone_are_forgotten():
+def test_taint_lists_of_deleted_nodes_are_dropped():
     sets = TaintSets()
     for number in range(1000):
         sets.set(0, (Taint(key=f"k{number}"),), 1)
@@ -156,14 +156,14 @@ def test_taint_lists_of_nodes_long_gone_are_forgotten():
 @given(st.randoms(use_true_random=False))
 def test_every_row_keeps_its_own_taints_however_nodes_come_and_go(rng):
     columns, taints = ClusterColumns(), {}
-    for turn in range(300):
+    for number in range(300):
         name = f"n{rng.randrange(6)}"
         if name in taints and rng.random() < 0.4:
             columns.remove_node(name)
             del taints[name]
             continue
-        taints[name] = f"t{turn}"
-        node = make_node(name, taints=f"t{turn}:NoSchedule")
+        taints[name] = f"t{number}"
+        node = make_node(name, taints=f"t{number}:NoSchedule")
         columns.update_node(node) if name in columns.rows else columns.add_node(node)
 
     keys = [columns.taints.sets[number][0].key for number in columns.taints.ids[: len(taints)]]
@@ -174,7 +174,7 @@ def test_every_row_keeps_its_own_taints_however_nodes_come_and_go(rng):
 # Pods by what matches them.
 
 
-def test_match_columns_follow_pods_and_are_limited_in_number():
+def test_pod_set_columns_follow_pods_and_are_limited_in_number():
     groups = PodSetColumns()
     web = PodSet(frozenset({"default"}), from_map({"app": "web"}))
     pod = make_pod("a", labels="app=web, tier=x")
@@ -197,7 +197,7 @@ def test_match_columns_follow_pods_and_are_limited_in_number():
     assert groups.column(web, 5).dense(5).tolist() == [0, 1, 0, 0, 0]
 
 
-def test_a_pod_that_leaves_twice_is_our_bug():
+def test_a_pod_cannot_be_removed_twice():
     groups = PodSetColumns()
     groups.add(0, make_pod(), 1)
     groups.add(0, make_pod(), -1)
@@ -217,38 +217,38 @@ AFFINITY = {
 }
 
 
-def crowded(columns, turn):
+def add_node_with_pod(columns, number):
     row = columns.add_node(
         make_node(
-            f"n{turn}",
-            allocatable={"cpu": "8", f"example.com/r{turn}": "2", "hugepages-1Gi": "0"},
-            images={f"image-{turn}": "1Mi"},
-            labels=f"zone=z{turn}",
-            taints=f"t{turn}:NoSchedule",
+            f"n{number}",
+            allocatable={"cpu": "8", f"example.com/r{number}": "2", "hugepages-1Gi": "0"},
+            images={f"image-{number}": "1Mi"},
+            labels=f"zone=z{number}",
+            taints=f"t{number}:NoSchedule",
         )
     )
     pod = make_pod(
-        f"p{turn}",
-        node=f"n{turn}",
-        labels=f"app=a{turn}",
-        requests={"cpu": "1", f"example.com/r{turn}": "1", f"example.com/z{turn}": "0"},
-        host_ports=[turn + 1],
+        f"p{number}",
+        node=f"n{number}",
+        labels=f"app=a{number}",
+        requests={"cpu": "1", f"example.com/r{number}": "1", f"example.com/z{number}": "0"},
+        host_ports=[number + 1],
         affinity=AFFINITY,
     )
     columns.add_pod(row, pod)
     view = NodeTable(columns)
-    view.labelled("zone", f"z{turn}")
-    view.count(PodSet(None, from_map({"app": f"a{turn}"})))
+    view.labelled("zone", f"z{number}")
+    view.count(PodSet(None, from_map({"app": f"a{number}"})))
     return pod
 
 
-def test_what_is_gone_takes_no_room():
-    """Whatever came and went: resources, images, ports, groups and terms go with the last user."""
+def test_nothing_is_kept_of_removed_nodes_and_pods():
+    """Resources, images, ports, label groups and terms are dropped with their last user."""
     columns = ClusterColumns()
-    for turn in range(300):
-        pod = crowded(columns, turn)
-        columns.remove_pod(columns.rows[f"n{turn}"], pod.uid)
-        columns.remove_node(f"n{turn}")
+    for number in range(300):
+        pod = add_node_with_pod(columns, number)
+        columns.remove_pod(columns.rows[f"n{number}"], pod.uid)
+        columns.remove_node(f"n{number}")
 
     assert len(columns) == len(columns.names) == len(columns.pods) == len(columns.rows) == 0
     assert set(columns.allocatable) == set()
@@ -263,32 +263,32 @@ def test_what_is_gone_takes_no_room():
 
 def test_rows_stay_dense():
     columns = ClusterColumns()
-    for turn in range(10):
-        crowded(columns, turn)
+    for number in range(10):
+        add_node_with_pod(columns, number)
     columns.set_closed(9, "because")
-    for turn in (0, 4, 8):
-        [pod] = columns.pods[columns.rows[f"n{turn}"]].values()
-        columns.remove_pod(columns.rows[f"n{turn}"], pod.uid)
-        columns.remove_node(f"n{turn}")
+    for number in (0, 4, 8):
+        [pod] = columns.pods[columns.rows[f"n{number}"]].values()
+        columns.remove_pod(columns.rows[f"n{number}"], pod.uid)
+        columns.remove_node(f"n{number}")
 
     view = NodeTable(columns)
     assert sorted(columns.rows.values()) == list(range(7)) == list(range(len(view)))
     for name, row in columns.rows.items():
-        turn = name[1:]
+        number = name[1:]
         assert view.names[row] == name == view.node(row).name
-        assert [pod.name for pod in view.pods_on(row)] == [f"p{turn}"]
-        assert view.allocatable(f"example.com/r{turn}").nonzero()[0].tolist() == [row]
-        assert view.requested(f"example.com/r{turn}").nonzero()[0].tolist() == [row]
-        assert view.labelled("zone", f"z{turn}").nonzero()[0].tolist() == [row]
-        assert view.image(f"image-{turn}")[2].nonzero()[0].tolist() == [row]
-        port = HostPort(ip="0.0.0.0", protocol="TCP", port=int(turn) + 1)
+        assert [pod.name for pod in view.pods_on(row)] == [f"p{number}"]
+        assert view.allocatable(f"example.com/r{number}").nonzero()[0].tolist() == [row]
+        assert view.requested(f"example.com/r{number}").nonzero()[0].tolist() == [row]
+        assert view.labelled("zone", f"z{number}").nonzero()[0].tolist() == [row]
+        assert view.image(f"image-{number}")[2].nonzero()[0].tolist() == [row]
+        port = HostPort(ip="0.0.0.0", protocol="TCP", port=int(number) + 1)
         assert view.port_conflicts([port]).nonzero()[0].tolist() == [row]
     assert list(view.closed) == [columns.rows["n9"]]
 
 
-def test_removing_a_node_with_pods_is_our_bug():
+def test_a_node_with_pods_cannot_be_removed():
     columns = ClusterColumns()
-    crowded(columns, 1)
+    add_node_with_pod(columns, 1)
 
     with pytest.raises(AssertionError, match="with pods in its row"):
         columns.remove_node("n1")
@@ -346,7 +346,7 @@ QUESTIONS = {
 @pytest.mark.parametrize("part", ["whole", "rows", "what-if"])
 def test_a_view_answers_until_the_next_fact_and_shows_nothing_that_can_be_written(question, part):
     columns = ClusterColumns()
-    pod = crowded(columns, 1)
+    pod = add_node_with_pod(columns, 1)
     view = NodeTable(columns)
     if part == "rows":
         view = view.select(np.array([0]))

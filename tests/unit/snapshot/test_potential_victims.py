@@ -1,4 +1,4 @@
-"""Who may have to go is remembered by node, and never outlives what it was derived from."""
+"""Potential victims are cached by row, and the cache is never out of date."""
 
 import numpy as np
 import pytest
@@ -17,9 +17,9 @@ MIRROR = {"ownerReferences": [{"kind": "Node", "name": "n0", "uid": "u"}]}
 
 
 def potential_victims(table, priority, among=None):
-    """Return the names of who may have to go, by row."""
+    """Return the names of the potential victims, by row."""
     found = table.potential_victims(np.arange(len(table)), priority, among)
-    return [[pod.name for pod in crowd] for crowd in found]
+    return [[pod.name for pod in victims] for victims in found]
 
 
 def columns_of(*pods_of_rows):
@@ -31,7 +31,7 @@ def columns_of(*pods_of_rows):
     return columns
 
 
-def test_the_less_important_are_named_and_the_most_important_of_them_first():
+def test_victims_have_a_lower_priority_and_the_most_important_comes_first():
     pods = [
         make_pod("unstarted", priority=1),
         make_pod("late", priority=1, status={"startTime": STARTED.format(9)}),
@@ -47,7 +47,7 @@ def test_the_less_important_are_named_and_the_most_important_of_them_first():
     ]
 
 
-def test_pods_of_kubelets_and_of_other_schedulers_may_be_left_out():
+def test_mirror_pods_and_pods_of_other_schedulers_are_left_out():
     pods = [make_pod("mirror", metadata=MIRROR), make_pod("theirs", scheduler="other")]
     table = NodeTable(columns_of([*pods, make_pod("ours")]))
 
@@ -55,7 +55,7 @@ def test_pods_of_kubelets_and_of_other_schedulers_may_be_left_out():
     assert potential_victims(table, 9) == [["ours", "theirs"]]
 
 
-def test_in_a_what_if_it_is_asked_who_is_there():
+def test_a_what_if_lists_the_pods_as_changed():
     stays, leaves = make_pod("stays"), make_pod("leaves")
     table = NodeTable(columns_of([stays, leaves], [])).each(
         removing={0: [leaves]}, adding={1: [make_pod("comes")]}
@@ -78,8 +78,8 @@ STEPS = st.lists(
 
 @settings(max_examples=80, deadline=None)
 @given(STEPS)
-def test_what_is_remembered_is_what_would_be_found_anew(steps):
-    """Pods come and go, nodes come and leave their row to another: what is asked is up to date."""
+def test_cached_victims_equal_a_new_list(steps):
+    """The cache follows pods and nodes that are added and removed, and rows that move."""
     columns, names = columns_of([], [], []), iter(range(99))
     for what, which, priority, amount in steps:
         row = which % len(columns)
@@ -96,31 +96,31 @@ def test_what_is_remembered_is_what_would_be_found_anew(steps):
         table = NodeTable(columns)
         for asked in (1, 3):
             lower = table.potential_victims(np.arange(len(table)), asked)
-            for index, crowd in enumerate(lower):
+            for index, victims in enumerate(lower):
                 expected = [pod for pod in table.pods_on(index) if pod.priority < asked]
-                assert sorted(crowd, key=id) == sorted(expected, key=id)
+                assert sorted(victims, key=id) == sorted(expected, key=id)
             without = table.each(removing=dict(enumerate(lower)))
-            plain = table.each(removing={i: list(crowd) for i, crowd in enumerate(lower)})
+            plain = table.each(removing={i: list(victims) for i, victims in enumerate(lower)})
             assert without.requested("memory").tolist() == plain.requested("memory").tolist()
             assert without.pod_count.tolist() == plain.pod_count.tolist()
 
 
-def test_no_sum_is_beyond_what_columns_show():
+def test_sums_are_limited_to_what_columns_show():
     pods = [make_pod(f"p{i}", requests={"memory": "4E"}) for i in range(3)]
-    (crowd,) = NodeTable(columns_of(pods)).potential_victims(np.array([0]), 9)
+    (victims,) = NodeTable(columns_of(pods)).potential_victims(np.array([0]), 9)
 
-    assert crowd.total(requested("memory")) == COUNT_MAXIMUM
+    assert victims.total(requested("memory")) == COUNT_MAXIMUM
 
 
 @pytest.mark.parametrize("asked", [range(100), [9] * 100])
-def test_little_is_remembered_of_many_priorities_and_keys(asked):
+def test_the_cache_of_victims_is_limited(asked):
     pods = {"u": make_pod("p")}
     victims_column = PotentialVictimsColumn([pods])
 
     for priority in asked:
-        crowd = victims_column.potential_victims(0, priority, None)
+        victims = victims_column.potential_victims(0, priority, None)
         for key in range(100):
-            assert crowd.total(Contribution(key, lambda pods: [1] * len(pods))) == len(crowd)
+            assert victims.total(Contribution(key, lambda pods: [1] * len(pods))) == len(victims)
 
     assert len(victims_column._known[0]) <= 8
-    assert len(crowd.totals) <= 32
+    assert len(victims.totals) <= 32

@@ -1,4 +1,4 @@
-"""The index of affinity terms that pods carry."""
+"""The index of the affinity terms of pods."""
 
 import pytest
 
@@ -21,7 +21,7 @@ WEB = AffinityTerm(TermKind.REQUIRED_ANTI_AFFINITY, "zone", from_map({"app": "we
 TEAM_A = from_map({"team": "a"})
 
 
-def among(key, *values):
+def one_of(key, *values):
     return Requirement(key, IN, frozenset(values))
 
 
@@ -38,15 +38,19 @@ def index_of(*terms):
         (from_map({"app": "web"}), "app=web", True),
         (from_map({"app": "web"}), "app=db", False),
         (from_map({"app": "web", "rev": "1"}), "app=web", False),
-        (Selector((among("app", "web", "db"), among("rev", "1", "2", "3"))), "app=db, rev=3", True),
-        (Selector((among("app", "web", "db"), among("rev", "1", "2", "3"))), "app=db", False),
+        (
+            Selector((one_of("app", "web", "db"), one_of("rev", "1", "2", "3"))),
+            "app=db, rev=3",
+            True,
+        ),
+        (Selector((one_of("app", "web", "db"), one_of("rev", "1", "2", "3"))), "app=db", False),
         (Selector((Requirement("app", EXISTS),)), "app=web", True),
         (Selector((Requirement("app", NOT_IN, frozenset({"web"})),)), "", True),
         (EVERYTHING, "", True),
         (NOTHING, "app=web", False),
     ],
 )
-def test_a_term_is_found_by_the_pods_it_is_about(selector, labels, expected):
+def test_a_term_is_found_by_pods_that_match_its_labels(selector, labels, expected):
     term = AffinityTerm(TermKind.REQUIRED_ANTI_AFFINITY, "zone", selector, HERE)
 
     assert (term in index_of(term).matching(make_pod(labels=labels), {})) is expected
@@ -64,7 +68,7 @@ def test_a_term_is_found_by_the_pods_it_is_about(selector, labels, expected):
         (set(), EVERYTHING, {}, True),
     ],
 )
-def test_it_is_found_in_the_namespaces_it_is_about(namespaces, selector, labels, expected):
+def test_a_term_is_found_by_pods_of_its_namespaces(namespaces, selector, labels, expected):
     term = AffinityTerm(
         TermKind.REQUIRED_ANTI_AFFINITY,
         "zone",
@@ -78,7 +82,7 @@ def test_it_is_found_in_the_namespaces_it_is_about(namespaces, selector, labels,
     assert found == ([term] if expected else [])
 
 
-def test_carriers_are_counted_by_row_and_moved_with_it():
+def test_pods_with_a_term_are_counted_by_row_and_move_with_it():
     index = index_of(WEB, WEB)
     index.add(3, WEB, 1)
 
@@ -87,8 +91,8 @@ def test_carriers_are_counted_by_row_and_moved_with_it():
     assert index.counts(WEB).dense(4).tolist() == [2, 1, 0, 0]
 
 
-def test_a_term_that_nobody_carries_any_more_is_forgotten():
-    """In a cluster where workloads come and go, terms would pile up otherwise."""
+def test_a_term_without_pods_is_dropped():
+    """Terms of deleted workloads would pile up otherwise."""
     index = index_of(WEB, WEB)
 
     index.add(0, WEB, -1)
@@ -100,6 +104,6 @@ def test_a_term_that_nobody_carries_any_more_is_forgotten():
     assert vars(index) == vars(TermIndex())
 
 
-def test_a_carrier_cannot_leave_twice():
+def test_a_pod_with_a_term_cannot_be_removed_twice():
     with pytest.raises(AssertionError, match="more often"):
         TermIndex().add(0, WEB, -1)

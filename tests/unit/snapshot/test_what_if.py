@@ -1,4 +1,4 @@
-"""In a what-if table every row answers for a cluster in which its own node alone changed."""
+"""A row of a what-if table shows the cluster in which its own node alone changed."""
 
 import numpy as np
 from hypothesis import given, settings
@@ -27,7 +27,7 @@ AFFINITIES = (
         }
     },
 )
-COMER = make_pod("comer", labels="app=web")
+INCOMING = make_pod("incoming", labels="app=web")
 
 PODS = st.builds(
     dict,
@@ -41,7 +41,7 @@ PODS = st.builds(
 
 
 @st.composite
-def worlds(draw):
+def changed_clusters(draw):
     """Nodes in zones with pods; which pods are added to and removed from each."""
     zones = draw(st.lists(st.sampled_from(["z1", "z2", "z3", ""]), min_size=1, max_size=5))
     nodes = [
@@ -76,8 +76,8 @@ def build(nodes, there):
 
 
 def answers(view, row, included):
-    """Ask every column, and return what it says about *row*."""
-    said = {
+    """Read every column, and return its value for *row*."""
+    columns = {
         "pod_count": view.pod_count,
         "ports": view.port_conflicts(PORTS),
         "unschedulable": view.unschedulable,
@@ -86,34 +86,34 @@ def answers(view, row, included):
         "domains": view.domains("zone"),
     }
     for resource in ("cpu", "memory", "example.com/gpu", "pods"):
-        said[f"allocatable {resource}"] = view.allocatable(resource)
-        said[f"requested {resource}"] = view.requested(resource)
+        columns[f"allocatable {resource}"] = view.allocatable(resource)
+        columns[f"requested {resource}"] = view.requested(resource)
     for resource in ("cpu", "memory"):
-        said[f"nonzero {resource}"] = view.nonzero_requested(resource)
+        columns[f"nonzero {resource}"] = view.nonzero_requested(resource)
     for index, pods in enumerate(SETS):
-        said[f"count {index}"] = view.count(pods)
+        columns[f"count {index}"] = view.count(pods)
         domains = view.count_domains("zone", pods, included)
-        said |= {f"here {index}": domains.here, f"least {index}": domains.least}
-        said |= {f"total {index}": domains.total}
-        said[f"domain {index}"] = domains.domain
-        said[f"registered {index}"] = np.full(len(view), domains.registered)
+        columns |= {f"here {index}": domains.here, f"least {index}": domains.least}
+        columns |= {f"total {index}": domains.total}
+        columns[f"domain {index}"] = domains.domain
+        columns[f"registered {index}"] = np.full(len(view), domains.registered)
     for kind in TermKind:
-        terms = [(term, 1) for term in view.terms_matching(COMER, kind)]
+        terms = [(term, 1) for term in view.terms_matching(INCOMING, kind)]
         for name, sums in (
             (f"terms {kind}", view.sum_domains("zone", terms)),
             (f"sets {kind}", view.sum_domains("zone", [(pods, 3) for pods in SETS])),
         ):
-            said |= {f"{name} here": sums.here, f"{name} total": sums.total}
-    return {question: column[row].item() for question, column in said.items()} | {
+            columns |= {f"{name} here": sums.here, f"{name} total": sums.total}
+    return {question: column[row].item() for question, column in columns.items()} | {
         "pods": sorted(pod.name for pod in view.pods_on(row))
     }
 
 
 @settings(max_examples=60, deadline=None)
-@given(worlds())
-def test_each_row_is_the_cluster_in_which_only_its_node_changed(world):
+@given(changed_clusters())
+def test_each_row_is_the_cluster_in_which_only_its_node_changed(cluster):
     """The table, all at once, against changing one node after the other for real."""
-    nodes, there, adding, removing, included = world
+    nodes, there, adding, removing, included = cluster
     view = NodeTable(build(nodes, there)).each(adding=adding, removing=removing)
 
     for row in range(len(nodes)):
@@ -129,9 +129,9 @@ def test_each_row_is_the_cluster_in_which_only_its_node_changed(world):
 
 
 @settings(max_examples=40, deadline=None)
-@given(worlds())
-def test_what_is_taken_back_never_was(world):
-    nodes, there, adding, removing, included = world
+@given(changed_clusters())
+def test_undone_changes_leave_no_trace(cluster):
+    nodes, there, adding, removing, included = cluster
     truth = NodeTable(build(nodes, there))
     changed = truth.each(adding=adding, removing=removing)
 
@@ -141,7 +141,7 @@ def test_what_is_taken_back_never_was(world):
         assert answers(restored, row, included) == answers(truth, row, included)
 
 
-def test_changes_travel_with_their_rows():
+def test_changes_follow_their_rows():
     nodes = [make_node(f"n{row}") for row in range(4)]
     view = NodeTable(build(nodes, [[], [], [], []])).each(adding={2: [make_pod("x")]})
 
@@ -156,8 +156,8 @@ def test_changes_travel_with_their_rows():
     assert turned.named(["n0", "n3", "nowhere"]).tolist() == [True, False, True]
 
 
-def test_there_may_be_more_steps_than_calls_within_calls():
-    """A dry run takes a step for each pod that it gives back, and a node may hold thousands."""
+def test_more_steps_than_the_recursion_limit_are_possible():
+    """A dry run takes a step for each pod that it reprieves, and a node may have thousands."""
     pods = [make_pod(f"p{i}") for i in range(1500)]
     view = NodeTable(build([make_node("n")], [pods])).each(removing={0: pods})
 
@@ -165,11 +165,11 @@ def test_there_may_be_more_steps_than_calls_within_calls():
         view = view.each(adding={0: [pod]})
 
     assert view.pod_count.tolist() == [1500]
-    assert view.terms_matching(COMER, next(iter(TermKind))) == []
+    assert view.terms_matching(INCOMING, next(iter(TermKind))) == []
     assert len(view.pods_on(0)) == 1500
 
 
-def test_a_pod_may_be_replaced_by_a_newer_self():
+def test_a_pod_may_be_replaced_by_a_newer_version():
     old = make_pod("p", node="n", requests="4 cpu")
     new = make_pod("p", node="n", requests="1 cpu")
     view = NodeTable(build([make_node("n")], [[old]]))

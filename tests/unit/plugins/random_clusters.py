@@ -1,4 +1,4 @@
-"""Any world: nodes and the pods on them, storage, a pod that comes, and what may change."""
+"""Random clusters: nodes, pods, storage, an incoming pod, and what-if changes."""
 
 from random import Random
 
@@ -51,10 +51,10 @@ def any_volumes(random):
 
 
 def any_storage(random, names):
-    """Return what is known of volumes: limits and attachments differ."""
+    """Return volumes, claims and classes, with random limits and attachments."""
     limits = [csi_node(name, csi_example_com=random.choice([0, 1, 2, 9])) for name in names]
-    places = random.sample(names, k=random.choice([0, 1]))
-    attached = [attachment(f"va-{name}", name, "pv3", DRIVER) for name in places]
+    chosen = random.sample(names, k=random.choice([0, 1]))
+    attached = [attachment(f"va-{name}", name, "pv3", DRIVER) for name in chosen]
     return [*STORAGE, *random.sample(limits, k=random.randint(0, len(limits))), *attached]
 
 
@@ -113,11 +113,11 @@ def any_affinity(random, names):
     name = {"key": "metadata.name", "operator": "In", "values": [random.choice(names)]}
     terms = [{"matchExpressions": [disk]}, {"matchFields": [name]}]
     chosen = random.sample(terms, k=random.choice([1, 2]))
-    wishes = [{"weight": random.randint(1, 9), "preference": {"matchExpressions": [disk]}}]
+    preferred = [{"weight": random.randint(1, 9), "preference": {"matchExpressions": [disk]}}]
     return {
         "nodeAffinity": {
             "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": chosen},
-            "preferredDuringSchedulingIgnoredDuringExecution": wishes,
+            "preferredDuringSchedulingIgnoredDuringExecution": preferred,
         }
     }
 
@@ -135,7 +135,7 @@ def any_term(random):
 
 
 def any_pod_affinity(random):
-    wishes = [
+    preferred = [
         {"weight": random.choice([1, 10]), "podAffinityTerm": any_term(random)}
         for _ in range(random.choice([0, 1, 2]))
     ]
@@ -143,7 +143,7 @@ def any_pod_affinity(random):
     return {
         random.choice(["podAffinity", "podAntiAffinity"]): {
             "requiredDuringSchedulingIgnoredDuringExecution": required,
-            "preferredDuringSchedulingIgnoredDuringExecution": wishes,
+            "preferredDuringSchedulingIgnoredDuringExecution": preferred,
         }
     }
 
@@ -165,8 +165,8 @@ def any_incoming(random, names):
     return any_pod(random, "incoming", tolerations=tolerations, **more)
 
 
-class World:
-    """Nodes, the pods on them, a pod that comes, and what may change on each node."""
+class RandomCluster:
+    """Nodes with pods, an incoming pod, and the changes of a what-if for each node."""
 
     def __init__(self, random):
         names = [f"n{i}" for i in range(random.randint(1, 6))]
@@ -187,7 +187,7 @@ class World:
             self.adding[row] = new
 
     def columns(self, changed=None):
-        """Return the cluster, with the change of one row really made."""
+        """Return the columns, with the changes of one row applied."""
         columns = added_to({Resource.NAMESPACE: NAMESPACES}, columns_of(self.nodes, self.pods))
         for item in self.storage:
             columns.objects.put(RESOURCES[type(item)], item)
@@ -202,4 +202,4 @@ class World:
         return NodeTable(self.columns(changed))
 
 
-worlds = st.builds(World, st.integers(0, 2**32).map(Random))
+clusters = st.builds(RandomCluster, st.integers(0, 2**32).map(Random))
