@@ -5,7 +5,7 @@ the pods bound to a node in the order in which the bindings happened, and fails 
 as a kubelet does (`hack.admission`). A deleted pod holds its resources for as long as its
 containers take to stop, its whole grace period unless told otherwise, and is then gone.
 
-It runs pods and nothing else: nodes are kept Ready by kwok, told to leave pods alone
+It runs pods and nothing else: nodes are kept Ready by kwok, which ignores pods
 (``ControlPlane(kwok_pods=False)``), or have no heartbeats to miss.
 
     async with AdmittingKubelet(plane.admin_kubeconfig):

@@ -8,8 +8,8 @@ ours wants to have more important pods: it must evict, mostly pods that kube-sch
 
 Counted are refusals by kubelets, by owner and node. A refusal is a *further* one of another if its
 pod was bound after the other was to be seen. With NodeTrust there must be at most two of them for
-each, and no owner's room on a node may be undone more than three times; without it both are told
-for comparison.
+each, and capacity freed for an owner may be taken on a node at most three times; without it both
+numbers are printed for comparison.
 """
 
 from __future__ import annotations

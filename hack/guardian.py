@@ -23,7 +23,7 @@ _GRACE_SECONDS = 1.0
 def main() -> None:
     """Wait for the owner's end, then end the group and remove the directory given."""
     directory = sys.argv[1]
-    # A terminal's Ctrl-C goes to the owner's group; this group hears of it from the owner.
+    # A terminal's Ctrl-C goes to the owner's group; the owner passes it on to this group.
     for ignored in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(ignored, signal.SIG_IGN)
     sys.stdin.buffer.read()

@@ -1,4 +1,4 @@
-"""``make kills``: kill -9 while room is being made, and look whether anybody noticed.
+"""``make kills``: kill -9 during preemptions, and check that no pod is harmed.
 
 Three nodes are full: two pods of low priority on each, two of middle, one as important as the pods
 that come. Three pods come, each of which needs the place of two. Once some number of changes was
@@ -43,8 +43,8 @@ _STAYING: Final = ("middle", "middle", "high")
 _VICTIMS: Final = 2
 """Of low priority, on each node."""
 _CHANGES: Final = 30
-"""How many changes a round has: each newcomer comes, is nominated, bound and runs; each victim is
-told, condemned and gone."""
+"""How many changes a round has: each newcomer comes, is nominated, bound and runs; each victim
+gets its condition, is deleted, and ends."""
 _PATIENCE_SECONDS: Final = 60.0
 _SETTLE_SECONDS: Final = 1.0
 _PODS: Final = "/api/v1/namespaces/default/pods"

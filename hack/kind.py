@@ -1,4 +1,4 @@
-"""kind: a cluster whose nodes are containers. What it is told, and what it is asked to do.
+"""kind: a cluster whose nodes are containers. Its documents and command lines.
 
 Command lines and documents are values, made by pure functions; `Kind` runs them. It needs a Docker
 engine and the node image.

@@ -2,7 +2,7 @@
 
 A node for kwok is posted bare and becomes Ready when kwok sees it. A plain node (benchmarks, golden
 tests) is posted Ready and nobody looks after it: that is what a scheduler sees of a real one too.
-Which of the two a control plane wants is told in `hack.control_plane`.
+`hack.control_plane` says which of the two a control plane uses.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A real Prometheus on the loopback, scraping what runs beside a local control plane.
 
-It is told its targets by name; nothing is discovered, and nothing outlives the control plane.
+Its configuration names the targets; nothing is discovered, and nothing outlives the control plane.
 """
 
 from __future__ import annotations

@@ -6,14 +6,14 @@
     ├── ConfigurationError      what the operator wrote cannot be used; names the field
     ├── MalformedObject         what the API server holds cannot be read; names the field
     ├── PluginError             a plugin broke its contract; names the plugin
-    ├── StaleView               a NodeTable was used after the facts had moved on
+    ├── StaleView               a NodeTable was used after newer facts were applied
     └── ApiError                a request failed
-        ├── Conflict            409: somebody else decided
+        ├── Conflict            409: another write came first
         ├── NotFound            404
         ├── Forbidden           403: a permission is missing; names verb and resource
         ├── Unauthorized        401: the credentials are not accepted
         ├── Gone                410: the history asked for is compacted
-        ├── Throttled           429: come back after a while
+        ├── Throttled           429: try again after a while
         ├── Rejected            any other 4xx: repeating it will not help
         ├── Fenced              nothing was sent: another process may lead by now
         ├── Abandoned           not tried again: the result is not wanted any more
@@ -85,7 +85,7 @@ class ApiError(SchedulerError):
 
 
 class Conflict(ApiError):  # noqa: N818 - named for the HTTP answer
-    """409: somebody else decided first."""
+    """409: another write came first."""
 
 
 class NotFound(ApiError):  # noqa: N818 - named for the HTTP answer
@@ -105,7 +105,7 @@ class Gone(ApiError):  # noqa: N818 - named for the HTTP answer
 
 
 class Throttled(ApiError):  # noqa: N818 - named for the HTTP answer
-    """429: the server asks to come back later.
+    """429: nothing was done; the server names the time of the next try.
 
     Args:
         retry_after_seconds: The Retry-After header, or a second where it is absent.

@@ -174,7 +174,7 @@ class Trial:
             await asyncio.sleep(_LOOK_SECONDS)
         self.seconds.append(time.monotonic() - began)
 
-    # What was told.
+    # What watches report.
 
     async def _watch(self, path: str, hold: Callable[[str, Json], None]) -> None:
         query: dict[str, str] = {"timeoutSeconds": "3600"}
@@ -196,7 +196,7 @@ class Trial:
         self.wrong += check_status(version[1], change, status)
 
     def hold_all(self) -> None:
-        """Hold what was told last of every generation once more."""
+        """Check the last reported status of every generation once more."""
         for version, status in self._status.items():
             change = self._expected.get(version)
             if change is None:

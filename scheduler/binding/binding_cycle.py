@@ -16,7 +16,7 @@ from scheduler.framework.cluster_event import ASSIGNED_POD_DELETE, Change
 from scheduler.framework.decision import Bind
 from scheduler.framework.effects import Patch, PostBinding, WaitUntil
 from scheduler.framework.profile import Profile
-from scheduler.kube.binding import BindOutcome, Bound, Refused, Taken, Vanished, bind
+from scheduler.kube.binding import BindOutcome, Bound, Conflicted, NotBound, PodGone, bind
 from scheduler.kube.extenders import Extenders
 from scheduler.model.meta import PodUid
 from scheduler.model.pod import Pod
@@ -311,12 +311,12 @@ class BindingCycle:
                 self._telemetry.bound(
                     attempt.queued, attempt.decision, started=attempt.started, now=self._now()
                 )
-            case Taken(node, why):
+            case Conflicted(node, why):
                 where = f"bound to {node}" if node else "decided elsewhere"
                 self._undo(attempt, AttemptFailure.error(f"the pod was {where}: {why}"))
-            case Vanished():
+            case PodGone():
                 self._undo(attempt, AttemptFailure.error("the pod is gone"))
-            case Refused(message):
+            case NotBound(message):
                 self._undo(
                     attempt, AttemptFailure.error(f'running Bind plugin "DefaultBinder": {message}')
                 )

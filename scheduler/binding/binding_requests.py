@@ -13,8 +13,8 @@ from scheduler.errors import ApiError, Unreachable
 from scheduler.framework.decision import SetTo
 from scheduler.framework.effects import Patch
 from scheduler.framework.extender_protocol import bind_request, is_interested, read_bind
-from scheduler.kube.binding import BindOutcome, Bound, Refused
-from scheduler.kube.pod_status import Unwritten, nomination_patch, patch_status
+from scheduler.kube.binding import BindOutcome, Bound, NotBound
+from scheduler.kube.pod_status import NotPatched, nomination_patch, patch_status
 from scheduler.kube.requests import MERGE_PATCH, Requests
 from scheduler.kube.retry import retry
 from scheduler.reporting.telemetry import Telemetry
@@ -45,7 +45,7 @@ class BindingRequests:
             return
         await self.pace()
         outcome = await patch_status(self.client, attempt.queued.pod, patch)
-        if isinstance(outcome, Unwritten):
+        if isinstance(outcome, NotPatched):
             self._telemetry.status_not_written(attempt.pod, outcome.message)
 
     async def patch(
@@ -83,7 +83,7 @@ class BindingRequests:
                 if not why:
                     return Bound(attempt.node)
                 if not extender.ignorable:
-                    return Refused(why)
+                    return NotBound(why)
         return None
 
     async def _patch(self, path: str, body: dict[str, Any], wanted: Callable[[], bool]) -> None:

@@ -1,4 +1,4 @@
-"""Follows one SchedulerConfiguration: what it wants is offered, what came of it is written down."""
+"""Follows one SchedulerConfiguration: offers its document, writes the outcome into its status."""
 
 import asyncio
 import contextlib
@@ -18,8 +18,8 @@ from scheduler.kube.requests import MERGE_PATCH, Requests
 from scheduler.observe import event_names
 from scheduler.observe.logs import get_logger
 
-_LOOK_SECONDS: Final = 1.0
-_PATIENCE_SECONDS: Final = 5.0
+_RECHECK_SECONDS: Final = 1.0
+_PAUSE_SECONDS: Final = 5.0
 
 log = get_logger()
 
@@ -29,10 +29,10 @@ class ConfigurationResource:
 
     Args:
         name: Its name.
-        offer: Takes a document, and tells what became of it.
+        offer: Tries to apply a document, and returns the outcome.
         requests: Where the status is written.
         record: Takes events.
-        forget: Hears that what was offered last is wanted by nobody any more.
+        forget: Called when the object with the document offered last was deleted.
         leads: Whether this replica is the one that writes.
     """
 
@@ -52,7 +52,7 @@ class ConfigurationResource:
         self._forget = forget
         self._leads = leads
         self._seen: Seen | None = None
-        self._news = asyncio.Event()
+        self._changed = asyncio.Event()
         self._written = asyncio.Event()
         self._considered: tuple[str, int] | None = None
         self._in_force: tuple[str, int] | None = None
@@ -68,20 +68,20 @@ class ConfigurationResource:
             return f"{KIND} {self._name} cannot be used: {self._outcome.message}"
         return f"{KIND} {self._name} does not exist yet, and no pod is scheduled: create it"
 
-    # Told by whoever watches.
+    # Called by the watch.
 
-    def tell(self, seen: Seen) -> None:
-        """Hear of the object as it is now."""
+    def on_changed(self, seen: Seen) -> None:
+        """Record the object as it is now."""
         self._seen = seen
-        self._news.set()
+        self._changed.set()
         self._written.set()
 
-    def tell_gone(self, uid: str) -> None:
-        """Hear that the object was deleted: what was in force stays in force."""
+    def on_deleted(self, uid: str) -> None:
+        """Record that the object was deleted: what was in force stays in force."""
         if self._seen is None or self._seen.uid != uid:
             return
         self._seen = self._wanted = None
-        self._let_go()
+        self._forget_object()
         log.warning(
             event_names.CONFIGURATION_DELETED,
             name=self._name,
@@ -95,41 +95,41 @@ class ConfigurationResource:
     async def consider(self) -> None:
         """Offer every generation, the newest first and only, until cancelled.
 
-        Begun once more, after something broke, it offers the newest anew.
+        When it is started again after a failure, it offers the newest generation again.
         """
         self._considered = None
-        self._news.set()
+        self._changed.set()
         while True:
-            await self._news.wait()
-            self._news.clear()
+            await self._changed.wait()
+            self._changed.clear()
             seen = self._seen
             if seen is None or self._considered == (seen.uid, seen.generation):
                 continue
             self._judged(seen, await self._offer(seen.text))
             if self._seen is None:
-                self._let_go()
+                self._forget_object()
 
-    def _let_go(self) -> None:
-        """Let nothing say that an object is refused which nobody can correct any more."""
+    def _forget_object(self) -> None:
+        """Drop the refusal of an object that is gone: nobody can correct it any more."""
         self._forget()
         if self._outcome is not None and not self._outcome.profiles:
             self._outcome = None
 
     def _judged(self, seen: Seen, outcome: Outcome) -> None:
         version = seen.uid, seen.generation
-        is_news = (version, outcome) != self._judgement
+        is_new = (version, outcome) != self._judgement
         self._judgement = version, outcome
         self._outcome, self._considered = outcome, version
         if outcome.good:
             self._in_force = version
         elif outcome.result.is_transient:
             self._considered = None
-            asyncio.get_running_loop().call_later(RETRY_SECONDS, self._news.set)
+            asyncio.get_running_loop().call_later(RETRY_SECONDS, self._changed.set)
         uid, generation = self._in_force or ("", 0)
         active = generation if uid == seen.uid else None
         self._wanted = seen.uid, status_after(seen, outcome, active, _now())
         self._written.set()
-        if is_news and self._leads():
+        if is_new and self._leads():
             self._record(configuration_judged(_reference(self._name, seen.uid), outcome))
 
     # Writing.
@@ -138,19 +138,20 @@ class ConfigurationResource:
         """Keep the object's status true while this replica leads, until cancelled."""
         while True:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._written.wait(), _LOOK_SECONDS)
+                await asyncio.wait_for(self._written.wait(), _RECHECK_SECONDS)
             self._written.clear()
-            if not self._leads() or self._wanted is None or self._is_told():
+            if not self._leads() or self._wanted is None or self._is_written():
                 continue
             try:
                 await self._write(*self._wanted)
             except (NotFound, Conflict):
-                self._wanted = None  # another object by now, or none; of that one we shall hear
+                # The object was deleted, perhaps created again: the watch shows the new one.
+                self._wanted = None
             except ApiError as error:
                 log.warning(event_names.CONFIGURATION_STATUS_FAILED, error=str(error))
-                await asyncio.sleep(_PATIENCE_SECONDS)
+                await asyncio.sleep(_PAUSE_SECONDS)
 
-    def _is_told(self) -> bool:
+    def _is_written(self) -> bool:
         seen, wanted = self._seen, self._wanted
         return (
             seen is not None
@@ -160,7 +161,7 @@ class ConfigurationResource:
         )
 
     async def _write(self, uid: str, status: Status) -> None:
-        # With the UID, so that a successor of the same name is not told of its predecessor.
+        # With the UID, so that a successor of the same name does not get its predecessor's status.
         body = msgspec.json.encode({"metadata": {"uid": uid}, "status": status})
         await self._requests.patch(f"{PATH}/{self._name}/status", body, MERGE_PATCH)
         if self._seen is not None and self._seen.uid == uid:

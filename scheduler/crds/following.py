@@ -1,4 +1,4 @@
-"""Following the configuration's object: it is watched, considered and answered all at once."""
+"""Following the configuration's object: watching, considering and answering run side by side."""
 
 import asyncio
 from collections.abc import Callable
@@ -16,17 +16,17 @@ async def follow(
     requests: Requests,
     listen_to_signals: Callable[[], None],
 ) -> None:
-    """Watch the object *name* and write down what came of it, until cancelled.
+    """Watch the object *name* and write the outcome into its status, until cancelled.
 
     Args:
         name: The object's name.
-        resource: Hears of it, offers what it wants, and writes its status.
+        resource: Receives its changes, offers its document, and writes its status.
         credentials: As whom it is watched.
-        requests: Where we ask whether the resource is there.
-        listen_to_signals: Takes the signals of the process back.
+        requests: Used to find out whether the API server serves the resource.
+        listen_to_signals: Installs the signal handlers of the process again, which kopf replaces.
 
     Raises:
-        ExceptionGroup: Of what one of these breaks by, which is a defect of ours.
+        ExceptionGroup: If one of the three fails, which is a defect of ours.
     """
     # Late and beside the loop: importing kopf takes half a second, and few need it.
     watching = await asyncio.to_thread(import_module, "scheduler.crds.watching")

@@ -6,7 +6,7 @@ condition      status   reason                      when
 Valid          True     Accepted                    it can be read, and needs no restart
 Valid          False    Invalid, NeedsRestart       it cannot; the message names field and remedy
 Active         True     Applied                     it is in force
-Active         False    Invalid, NeedsRestart,      it is not; the message tells what is
+Active         False    Invalid, NeedsRestart,      it is not; the message says what is
                         Forbidden, Unwatched,
                         Unanswered
 =============  =======  ==========================  ================================================
@@ -39,13 +39,13 @@ Status = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """An object as it was told last.
+    """An object as the watch showed it last.
 
     Args:
-        uid: Tells it from another of the same name.
-        generation: Grows with every change of what it wants.
+        uid: Distinguishes it from another of the same name.
+        generation: Grows with every change of its spec.
         text: The document that it holds, as JSON.
-        status: What it says of itself.
+        status: Its status, as on the server.
     """
 
     uid: str

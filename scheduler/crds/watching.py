@@ -1,9 +1,9 @@
-"""kopf, embedded: tells what happens to one object, in the event loop that is there.
+"""kopf, embedded: it watches one object, in the event loop of the process.
 
-kopf is made to run a process of its own, and is kept from that here: it takes the signals of the
-process, which are taken back; it would kill a process that it thinks hangs, which is switched off;
-and its way of ending would cancel every task of the loop, so its tasks are ended one by one.
-Whatever it fails at is logged, and it is started again after a pause.
+kopf is made to run a process of its own, which is prevented here: it replaces the process's signal
+handlers, so they are installed again; it would kill a process that it takes for hanging, which
+is switched off; and when it ends it would cancel every task of the loop, so its tasks are ended one
+by one. Its failures are logged, and it is started again after a pause.
 """
 
 import asyncio
@@ -33,31 +33,31 @@ log = get_logger()
 
 async def watch(
     name: str,
-    told: ConfigurationResource,
+    resource: ConfigurationResource,
     credentials: Credentials,
     requests: Requests,
     listen_to_signals: Callable[[], None],
 ) -> None:
-    """Tell *told* of everything that happens to the object *name*, until cancelled.
+    """Report everything that happens to the object *name* to *resource*, until cancelled.
 
     Args:
         name: The object's name.
-        told: Hears of it.
-        credentials: As whom kopf asks.
-        requests: Where we ask ourselves whether the resource is there.
-        listen_to_signals: Takes the signals of the process back.
+        resource: Receives its changes.
+        credentials: As whom kopf watches.
+        requests: Used to find out whether the API server serves the resource.
+        listen_to_signals: Installs the signal handlers of the process again.
 
     Raises:
-        Exception: What *told* raises, which is a defect of ours. Whatever kopf fails at is logged.
+        Exception: What *resource* raises, which is a defect of ours. Failures of kopf are logged.
     """
     pause = _PAUSE_SECONDS
     while True:
         await _await_resource(requests)
         started = asyncio.get_running_loop().time()
-        # kopf would log what a handler of ours raises, and go on as if it had heard.
+        # kopf would log what a handler of ours raises, and go on as if the change were handled.
         broken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         try:
-            await _run_kopf(name, told, credentials, listen_to_signals, broken)
+            await _run_kopf(name, resource, credentials, listen_to_signals, broken)
             why = "it ended"
         except Exception as problem:  # noqa: BLE001 - whatever it is, pods go on being scheduled
             why = f"{type(problem).__name__}: {problem}"
@@ -84,13 +84,13 @@ async def _await_resource(requests: Requests) -> None:
 
 async def _run_kopf(
     name: str,
-    told: ConfigurationResource,
+    resource: ConfigurationResource,
     credentials: Credentials,
     listen_to_signals: Callable[[], None],
     broken: "asyncio.Future[None]",
 ) -> None:
     tasks = await kopf.spawn_tasks(
-        registry=_handlers(name, told, credentials, broken),
+        registry=_handlers(name, resource, credentials, broken),
         settings=_settings(name),
         clusterwide=True,
         standalone=True,
@@ -121,11 +121,11 @@ def _settings(name: str) -> kopf.OperatorSettings:
 
 def _handlers(
     name: str,
-    told: ConfigurationResource,
+    resource: ConfigurationResource,
     credentials: Credentials,
     broken: "asyncio.Future[None]",
 ) -> kopf.OperatorRegistry:
-    """Return the only handlers there are: they hear of the object, and change nothing."""
+    """Return the only handlers: they log in and report the object, and change nothing in it."""
     registry = kopf.OperatorRegistry()
     refused = False
 
@@ -140,11 +140,11 @@ def _handlers(
         )
 
     @kopf.on.event(GROUP, VERSION, PLURAL, registry=registry)
-    async def hear(type: str | None, body: Mapping[str, Any], **_: Any) -> None:  # noqa: A002 - kopf's
+    async def report(type: str | None, body: Mapping[str, Any], **_: Any) -> None:  # noqa: A002 - kopf's
         if body["metadata"]["name"] != name:
             return
         try:
-            _tell(told, type, body)
+            _report(resource, type, body)
         except Exception as defect:  # noqa: BLE001 - whatever it is, it ends the watch
             if not broken.done():
                 broken.set_exception(defect)
@@ -152,11 +152,11 @@ def _handlers(
     return registry
 
 
-def _tell(told: ConfigurationResource, type_: str | None, body: Mapping[str, Any]) -> None:
+def _report(resource: ConfigurationResource, type_: str | None, body: Mapping[str, Any]) -> None:
     if type_ == "DELETED":
-        told.tell_gone(body["metadata"]["uid"])
+        resource.on_deleted(body["metadata"]["uid"])
     else:
-        told.tell(_seen(body))
+        resource.on_changed(_seen(body))
 
 
 def _seen(body: Mapping[str, Any]) -> Seen:

@@ -1,4 +1,4 @@
-"""How a request reaches the API server: the address, who we are, and what we trust."""
+"""How a request reaches the API server: the address, our credentials, and whom we trust."""
 
 import math
 import ssl
@@ -19,7 +19,7 @@ REREAD_SECONDS: Final = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """How to reach the API server, and what to show it there, at one moment.
+    """How to reach the API server, and the credentials for it, at one moment.
 
     Args:
         server: ``https://host:port``, perhaps with a path, without a slash at the end.
@@ -28,9 +28,9 @@ class Access:
             nothing.
         server_hostname: The name that the server's certificate must bear, where it is not the
             host's.
-        proxy: The proxy to ask for a tunnel.
-        proxy_headers: What to show that proxy.
-        fresh_seconds: After this time the sources want to be read again.
+        proxy: The proxy, if one is used.
+        proxy_headers: The credentials for that proxy.
+        fresh_seconds: After this time the sources have to be read again.
     """
 
     server: str
@@ -43,7 +43,7 @@ class Access:
 
 
 Source = Callable[[bool], Access]
-"""Reads files, may run a plugin, and blocks meanwhile; told whether its last answer was refused."""
+"""Reads files, may run an exec plugin, and blocks; its argument says whether a 401 came of late."""
 
 
 def official_module(module: str) -> Any:

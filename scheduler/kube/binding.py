@@ -31,11 +31,11 @@ class Bound:
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
-    """Somebody else decided: forget the pod's place and wait for the watch.
+class Conflicted:
+    """Another decision about the pod came first (409): forget the assumed pod, wait for the watch.
 
-    The pod is bound to *node*, or where that is None it is being deleted, gated or another pod of
-    that name; *why* is the server's text.
+    The pod is bound to *node*. Where that is None it is being deleted or gated, or another pod has
+    its name; *why* is the server's text.
     """
 
     node: str | None
@@ -43,18 +43,18 @@ class Taken:
 
 
 @dataclass(frozen=True, slots=True)
-class Vanished:
-    """The pod is gone."""
+class PodGone:
+    """The pod was deleted."""
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
-    """The server will not bind this pod, or could not be brought to; the pod is unbound."""
+class NotBound:
+    """At the stage of binding: the server did not accept it in the end, and the pod is unbound."""
 
     message: str
 
 
-BindOutcome = Bound | Taken | Vanished | Refused
+BindOutcome = Bound | Conflicted | PodGone | NotBound
 
 
 class BindObserver:
@@ -112,6 +112,7 @@ async def bind(
             before the binding is posted again.
     """
     path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}"
+    assert node, "a binding names a node"
     body = binding_body(pod, node, annotations)
     try:
         await requests.post(f"{path}/binding", body)
@@ -148,7 +149,7 @@ class _BindingObject(Struct, frozen=True):
     kind: Literal["Binding"] = "Binding"
 
 
-class _PlacedSpec(Struct, frozen=True):
+class _BoundSpec(Struct, frozen=True):
     node_name: str = ""
 
 
@@ -156,11 +157,11 @@ class _Identity(Struct, frozen=True):
     uid: str = ""
 
 
-class _PlacedPod(Struct, frozen=True):
+class _BoundPod(Struct, frozen=True):
     """A pod as far as reading back needs it."""
 
     metadata: _Identity = _Identity()
-    spec: _PlacedSpec = _PlacedSpec()
+    spec: _BoundSpec = _BoundSpec()
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,27 +177,28 @@ class _Lost:
 
 
 _encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder(_PlacedPod).decode
-# The server words its own 409 so, and only after the UID has matched (registry/core/pod/storage).
+_decode = msgspec.json.Decoder(_BoundPod).decode
+# The server words this 409, and only after the UID has matched (pkg/registry/core/pod/storage).
+# The text is the only place where it names the node; without it we would have to read the pod.
 _ALREADY_ASSIGNED = re.compile(r'is already assigned to node "([^"]+)"')
 
 
-def judge_conflict(error: Conflict, node: str) -> Bound | Taken:
-    """Read a 409: a pod that already is on *node* is where it should be, whoever put it there."""
-    said = _ALREADY_ASSIGNED.search(str(error))
-    holder = said.group(1) if said else None
-    return Bound(node) if holder == node else Taken(holder, str(error))
+def judge_conflict(error: Conflict, node: str) -> Bound | Conflicted:
+    """Read a 409: a pod that is on *node* already is bound as intended, whoever bound it."""
+    found = _ALREADY_ASSIGNED.search(str(error))
+    bound_to = found.group(1) if found else None
+    return Bound(node) if bound_to == node else Conflicted(bound_to, str(error))
 
 
-def judge_read_back(body: bytes, uid: str, node: str) -> Bound | Taken | Vanished | _Unbound:
-    """Read the pod as the server holds it: is it ours still, and where is it?"""
+def judge_read_back(body: bytes, uid: str, node: str) -> Bound | Conflicted | PodGone | _Unbound:
+    """Compare the pod on the server with ours: is it the same one, and on which node is it?"""
     seen = decode_deep(_decode, body)
     if seen.metadata.uid != uid:
-        return Vanished()
-    holder = seen.spec.node_name
-    if not holder:
+        return PodGone()
+    bound_to = seen.spec.node_name
+    if not bound_to:
         return _Unbound()
-    return Bound(node) if holder == node else Taken(holder, f"bound to {holder}")
+    return Bound(node) if bound_to == node else Conflicted(bound_to, f"bound to {bound_to}")
 
 
 class _Binding:
@@ -245,10 +247,10 @@ class _Binding:
             return await self.settle(_Lost(why))
         answer = await self.post()
         match answer:
-            case Taken():
+            case Conflicted():
                 found = await self.read_back()
                 return answer if isinstance(found, _Unbound) else found
-            case Refused(message):
+            case NotBound(message):
                 return await self.settle(_Lost(message))
         return answer
 
@@ -256,7 +258,7 @@ class _Binding:
         """Give up posting: read the pod once nothing posted can take effect any more."""
         await self.settings.sleep(SETTLE_SECONDS)
         found = await self.read_back()
-        return Refused(lost.message) if isinstance(found, _Unbound) else found
+        return NotBound(lost.message) if isinstance(found, _Unbound) else found
 
     async def post(self) -> BindOutcome | _Lost:
         """Post, and judge the answer."""
@@ -271,9 +273,9 @@ class _Binding:
         # Not by `retry`: the objection has to be read once, since plugins make it anew each time.
         while isinstance(error, Throttled):
             if not await self.tries.wait_after(error):
-                return Refused(str(error))
+                return NotBound(str(error))
             if why := self.objection():
-                return Refused(why)
+                return NotBound(why)
             try:
                 await self.requests.post(f"{self.path}/binding", self.body)
             except ApiError as next_error:
@@ -291,11 +293,11 @@ class _Binding:
                 self.observer.conflicted()
                 return judge_conflict(error, self.node)
             case NotFound():
-                return Vanished()
+                return PodGone()
             case _:
-                return Refused(str(error))
+                return NotBound(str(error))
 
-    async def read_back(self) -> Bound | Taken | Vanished | _Unbound:
+    async def read_back(self) -> Bound | Conflicted | PodGone | _Unbound:
         """Read the pod until an answer comes, however long that takes."""
         # Even a 401 or 403 may heal (rotated credentials, restored roles); guessing would not.
         endless = replace(
@@ -307,9 +309,9 @@ class _Binding:
         try:
             return await retry(self.read, endless, repeats=lambda e: not isinstance(e, NotFound))
         except NotFound:
-            return Vanished()
+            return PodGone()
 
-    async def read(self) -> Bound | Taken | Vanished | _Unbound:
+    async def read(self) -> Bound | Conflicted | PodGone | _Unbound:
         """Read the pod once."""
         answer = await self.requests.get(self.path)
         try:

@@ -39,7 +39,7 @@ class Credentials:
     Threads, and their event loops, may share it.
 
     Args:
-        source: Gives an access, now and whenever it is asked again.
+        source: Reads an access; called once here, and again when the access is old or refused.
         clock: A monotonic clock in seconds.
 
     Raises:
@@ -73,7 +73,7 @@ class Credentials:
         return await asyncio.to_thread(self._reload, refused)
 
     def _reload(self, refused: Access | None) -> Access:
-        # A hundred requests may be refused at once; the first of them renews for all.
+        # A hundred requests may get a 401 at once; the first of them renews for all.
         with self._lock:
             if refused is None or refused is self._access:
                 self._take(self._source(True))
@@ -86,8 +86,8 @@ class Credentials:
             try:
                 self._take(self._source(False))
             except ConfigurationError:
-                # A file may be missing for the moment of its replacement. What we hold is shown
-                # until it is refused.
+                # A file may be missing for the moment of its replacement. The old credentials stay
+                # in use until the server answers 401.
                 self._stale_at = self._clock() + REREAD_SECONDS
 
     def _take(self, access: Access) -> None:

@@ -1,9 +1,9 @@
 """JSON that is nested more deeply than a decoder follows.
 
-Whoever may write an object may nest it ten thousand levels deep, in the managed fields of a pod or
-anywhere in a custom resource, and the API server takes it. A decoder gives up after a thousand,
-even in what it only passes over. Nothing that we read is deeper than a few dozen levels, so what
-lies far below is cut off: it must not keep us from seeing the object, nor from seeing the others.
+The API server accepts objects that are nested ten thousand levels deep, in the managed fields of a
+pod or anywhere in a custom resource. A decoder gives up after a thousand, even in fields that it
+only skips. Nothing that we read is deeper than a few dozen levels, so what lies far below is cut
+off: otherwise one such object would end the watch, and with it the sight of all others.
 """
 
 import re
@@ -23,7 +23,7 @@ _STEP: Final = re.compile(
 
 
 def decode_deep(decode: Callable[[bytes], T], content: bytes) -> T:
-    """Return what *decode* makes of *content*, or if that is too deep for it, of its upper part."""
+    """Return *content* decoded, or only its upper levels where it is too deep to decode."""
     try:
         return decode(content)
     except RecursionError:

@@ -1,15 +1,15 @@
-"""Delivers events in the background, without ever getting in a bind's way.
+"""Writes events in the background, so that no binding ever waits for one.
 
 Recording appends to a bounded queue and returns; when the queue is full the event is dropped and
-counted. A few workers deliver to events.k8s.io/v1 under a rate limit of their own.
+counted. A few workers deliver to events.k8s.io/v1 under a rate limit for event writes alone.
 
 Repeated events form a *series*: one object that carries a count. The first repeat is written at
 once, later ones are counted in memory and written every half hour, or when the series has been idle
 for six minutes, which also ends it (as in client-go ``tools/events``). What makes two events one:
 
-* kube-scheduler compares the pod's resourceVersion and not the note. A note that changed while the
-  pod did not is then lost in a series that keeps showing the old note, and a pod whose status is
-  patched begins a new series for the very same note.
+* kube-scheduler compares the pod's resourceVersion and not the note. If the note changes while the
+  pod does not, the series keeps showing the old note; and each patch of a pod's status begins a new
+  series for the very same note.
 * Here it is the other way round: the note counts, the resourceVersion does not. Then ``kubectl
   describe`` shows every reason that was given, and how recently, and fewer objects are written.
 """
@@ -30,7 +30,7 @@ from scheduler.kube.retry import Backoff, RetrySettings, retry
 
 
 class DropReason(StrEnum):
-    """Why an event was never written."""
+    """Why an event was never written; the values are labels of a metric."""
 
     QUEUE_FULL = "queue_full"
     REFUSED = "refused"
@@ -39,20 +39,20 @@ class DropReason(StrEnum):
 
 
 class EventObserver:
-    """Hears how delivery fares; every method may be left silent."""
+    """Receives what becomes of events; every method may stay silent."""
 
     def delivered(self) -> None:
-        """Hear that an event or a count was written."""
+        """An event or a count was written."""
 
     def dropped(self, reason: DropReason) -> None:
-        """Hear that an event or a count will not be written."""
+        """An event or a count will not be written."""
 
 
 class Limiter(Protocol):
-    """Says when the next request may leave."""
+    """Limits the rate of requests."""
 
     async def acquire(self) -> None:
-        """Wait for one's turn."""
+        """Wait until the next request may be sent."""
         ...
 
 
@@ -98,7 +98,7 @@ class EventRecorder:
     """Records events from the loop and delivers them in the background.
 
     Args:
-        requests: Where events are written; give it a connection of its own rate limit.
+        requests: Where events are written; without a rate limit, since *limiter* is one.
         host: This process's host name, part of ``reportingInstance``.
         limiter: The rate limit of events.
     """
@@ -144,7 +144,7 @@ class EventRecorder:
                 task.cancel()
 
     async def close(self, timeout_seconds: float) -> None:
-        """Take no more, write what *timeout_seconds* allow, and end ``run``."""
+        """Accept no more, write for up to *timeout_seconds*, and end ``run``."""
         for series in self._series.values():
             if series.behind:
                 self._enqueue(series)
@@ -170,12 +170,14 @@ class EventRecorder:
         if not self._enqueue(series):
             self._note_refused()
         elif event.repeats:
+            assert event.key not in self._series, "a series is repeated, and not begun again"
             self._series[event.key] = series
             if len(self._series) > self._settings.series_maximum:
                 self._forget_oldest()
 
     def _repeat(self, series: Series, event: Event, now: int) -> None:
         series.repeat(now)
+        assert series.count > 1
         self._series.move_to_end(event.key)
         if series.count == 2:
             self._enqueue(series)
@@ -187,13 +189,13 @@ class EventRecorder:
             self._note_refused()
 
     def _forget_unwritten(self, series: Series) -> None:
-        """Let the next repeat of what never got through begin anew."""
+        """Forget a series that was never written: the next repeat begins another."""
         key = series.event.key
         if not series.written and self._series.get(key) is series:
             del self._series[key]
 
     def _enqueue(self, series: Series) -> bool:
-        """Put *series* in line, once; tell whether it is there."""
+        """Queue *series* unless it is queued already; return whether it is queued now."""
         if not series.queued and not self._closing and not self._queue.full():
             self._queue.put_nowait(series)
             series.queued = True
@@ -209,7 +211,7 @@ class EventRecorder:
             self._observer.dropped(DropReason.SHUT_DOWN)
 
     def _next_nanoseconds(self) -> int:
-        """Return the wall clock, made to rise: it makes the names of events differ."""
+        """Return the wall clock, always larger than before: it makes the names of events unique."""
         self._last_nanoseconds = max(self._last_nanoseconds + 1, self._settings.wall_nanoseconds())
         return self._last_nanoseconds
 
@@ -231,7 +233,7 @@ class EventRecorder:
                 self._queue.task_done()
 
     async def _bring_up_to_date(self, series: Series) -> None:
-        """Write *series*; once more where its first repeat came while it was being created."""
+        """Write *series*, and again if its first repeat came while it was being created."""
         drop = await self._write(series)
         if drop is None and series.written == 1 and series.behind:
             drop = await self._write(series)
@@ -258,6 +260,7 @@ class EventRecorder:
         return None
 
     def _note_written(self, series: Series, count: int) -> None:
+        assert 0 < count <= series.count, "the server counts more than was recorded"
         series.written = count
         series.written_nanoseconds = self._settings.wall_nanoseconds()
         self._observer.delivered()
@@ -286,7 +289,7 @@ class EventRecorder:
 
 
 class Remedy(Enum):
-    """What to do about an event that was not taken."""
+    """What to do about an event that was not accepted."""
 
     REPEAT = "repeat"
     CREATE = "create"
@@ -299,7 +302,8 @@ def judge_failure(error: ApiError, *, creating: bool) -> Remedy | DropReason:
         case Unreachable() | Throttled() | Unauthorized():
             return Remedy.REPEAT
         case Conflict():
-            # The name holds our clock's nanoseconds: it exists because an answer was lost.
+            # The name has our clock's nanoseconds in it, so nobody else chose it: the event exists
+            # because it was created by a request whose answer was lost.
             return Remedy.BELIEVE if creating else Remedy.REPEAT
         case NotFound() if not creating:
             return Remedy.CREATE  # events live for an hour, unless somebody deletes them

@@ -50,9 +50,10 @@ class _RepeatsPatch(Struct, frozen=True):
 
 
 class Series:
-    """One event object: how often it was told, and what the server knows of that.
+    """One event object, its count, and the count that the server has.
 
-    *count* is how often it was told, *written* how often the server thinks so; 0 is not at all.
+    *count* is how often the event was recorded; *written* is the count that was written last, 0
+    where the object is not on the server.
     """
 
     __slots__ = (
@@ -79,12 +80,12 @@ class Series:
 
     @property
     def namespace(self) -> str:
-        """Where the event lives."""
+        """The namespace of the event; that of cluster-wide objects' events is ``default``."""
         return self.event.regarding.namespace or "default"
 
     @property
     def behind(self) -> bool:
-        """Whether the server has yet to hear of a repeat."""
+        """Whether the server lacks a repeat."""
         return self.written < self.count
 
     def repeat(self, now: int) -> None:

@@ -18,7 +18,7 @@ _NAMED: Final = 3
 
 
 class EventType(StrEnum):
-    """How bad it is."""
+    """The type of an event, as in the API."""
 
     NORMAL = "Normal"
     WARNING = "Warning"
@@ -37,11 +37,11 @@ class Reference(Struct, frozen=True, omit_defaults=True):
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something to tell.
+    """An event about an object.
 
     Args:
-        controller: Who tells it: the name of the scheduler, which is that of its profile.
-        repeats: Whether it may be told again of the same object; what may not is not remembered.
+        controller: Who reports it: the scheduler name, which is that of its profile.
+        repeats: Whether it may happen to the same object again; only then a series is kept of it.
     """
 
     regarding: Reference
@@ -81,7 +81,7 @@ def pod_reference(pod: Pod) -> Reference:
 
 
 def scheduled(pod: Pod, node: str) -> Event:
-    """Tell that *pod* was bound; of one pod that is told once, so nothing is remembered of it."""
+    """Return the event that *pod* was bound; that happens once, so no series is kept."""
     return Event(
         regarding=pod_reference(pod),
         controller=pod.spec.scheduler_name,
@@ -94,7 +94,7 @@ def scheduled(pod: Pod, node: str) -> Event:
 
 
 def failed_scheduling(pod: Pod, message: str) -> Event:
-    """Tell why *pod* was not scheduled this time."""
+    """Return the event that says why *pod* was not scheduled this time."""
     return Event(
         regarding=pod_reference(pod),
         controller=pod.spec.scheduler_name,
@@ -106,9 +106,9 @@ def failed_scheduling(pod: Pod, message: str) -> Event:
 
 
 def preempted(victim: Pod, preemptor: Pod, node: str, *, in_memory: bool = False) -> Event:
-    """Tell *victim* that it makes room on *node* for *preemptor*.
+    """Return the event that *victim* is evicted from *node* for *preemptor*.
 
-    One that was not bound yet is not evicted: its place is taken back *in memory*.
+    A victim that was not bound yet is not evicted: its binding is cancelled *in memory*.
     """
     where = " (in kube-scheduler memory)." if in_memory else ""
     return Event(
@@ -124,7 +124,7 @@ def preempted(victim: Pod, preemptor: Pod, node: str, *, in_memory: bool = False
 
 
 def configuration_judged(regarding: Reference, outcome: Outcome) -> Event:
-    """Tell what became of a changed configuration."""
+    """Return the event that says what became of a changed configuration."""
     if outcome.good:
         reason, note = "ConfigurationApplied", f"Serves {', '.join(outcome.profiles)} from now on"
     else:
@@ -140,7 +140,7 @@ def configuration_judged(regarding: Reference, outcome: Outcome) -> Event:
 
 
 def configuration_deleted(regarding: Reference) -> Event:
-    """Tell that the object is gone, which told the configuration."""
+    """Return the event that the object with the configuration was deleted."""
     return Event(
         regarding=regarding,
         controller=OWN_NAME,
@@ -152,7 +152,7 @@ def configuration_deleted(regarding: Reference) -> Event:
 
 
 def preemption_undone(pod: Pod, node: str, taken_by: Sequence[Pod]) -> Event:
-    """Tell *pod* that the room which was made for it on *node* is gone, and who has it."""
+    """Return the event that other pods took the capacity that was freed for *pod* on *node*."""
     named = ", ".join(each.key for each in taken_by[:_NAMED])
     more = f" and {len(taken_by) - _NAMED} more" if len(taken_by) > _NAMED else ""
     return Event(
@@ -166,7 +166,7 @@ def preemption_undone(pod: Pod, node: str, taken_by: Sequence[Pod]) -> Event:
 
 
 def truncate_note(note: str) -> str:
-    """Return *note* cut to what the API server takes, the cut marked as kube-scheduler marks it."""
+    """Return *note* cut to what the API server accepts; the mark is kube-scheduler's."""
     if len(note.encode()) <= NOTE_BYTES_MAXIMUM:
         return note
     return clip(note, NOTE_BYTES_MAXIMUM - 4) + " ..."

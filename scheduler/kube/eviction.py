@@ -1,10 +1,10 @@
-"""Evicting a pod: it is told why, in its status, and then deleted with its own grace period.
+"""Evicting a pod: its status says why, and then it is deleted with its own grace period.
 
 The deletion names the pod's UID, which kube-scheduler's does not: a pod that was deleted and
-created again under the victim's name must not go in its place. Both requests say the same however
-often they are made, so that a lost answer is no reason to wonder. Where the room turns out not to
-be needed between the two, the pod is told that as well. (What a failed deletion leaves in a pod's
-status, the disruption controller takes back after two minutes.)
+created again under the victim's name must not be deleted instead. Both requests may be repeated
+without harm, so a lost answer leaves nothing in doubt. Where the capacity turns out not to be
+needed between the two requests, the condition is reverted. (After a failed deletion the disruption
+controller reverts the condition in two minutes.)
 """
 
 from collections.abc import Callable
@@ -15,10 +15,10 @@ import msgspec
 
 from scheduler.kube.pod_status import (
     PATCH_RETRIES,
+    NotPatched,
     Obsolete,
     Patched,
     PatchOutcome,
-    Unwritten,
     patch_status,
     persist,
     spared_patch,
@@ -32,17 +32,17 @@ from scheduler.model.pod import Pod
 
 @dataclass(frozen=True, slots=True)
 class Evicted:
-    """The pod goes."""
+    """The pod is being deleted."""
 
 
 @dataclass(frozen=True, slots=True)
 class AlreadyGone:
-    """The pod was gone before us."""
+    """The pod was gone before it could be deleted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spared:
-    """The pod stays: nobody needs its place any more."""
+    """The pod stays: its capacity is not needed any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,14 +77,14 @@ async def evict(
     wanted: Callable[[], bool],
     settings: RetrySettings = PATCH_RETRIES,
 ) -> EvictionOutcome:
-    """Tell *victim* that it has to go, and delete it.
+    """Mark *victim* as a DisruptionTarget, and delete it.
 
     Args:
         requests: The API server.
         victim: The pod.
-        scheduler_name: The scheduler of the pod that it makes room for.
+        scheduler_name: The scheduler of the preemptor.
         now: The wall clock as RFC 3339.
-        wanted: Asked before each request, repeated ones too, whether this is still to be done.
+        wanted: Whether the eviction is still wanted; called before each request, repeated ones too.
         settings: How often a request is tried.
     """
     patch = target_patch(victim, scheduler_name, now)
@@ -99,7 +99,7 @@ async def evict(
     match done:
         case Patched():
             return Evicted()
-        case Unwritten(message):
+        case NotPatched(message):
             return NotEvicted(message)
         case Obsolete() if wanted():
             return AlreadyGone()

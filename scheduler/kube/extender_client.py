@@ -1,4 +1,4 @@
-"""Asks extenders over HTTP: one POST a question, no repetition, failures as values."""
+"""Calls extenders over HTTP: one POST for each request, no repetition, failures as values."""
 
 import ssl
 from collections.abc import Awaitable, Callable, Iterable

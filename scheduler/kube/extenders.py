@@ -1,4 +1,4 @@
-"""The extenders that are asked, and how: replaced as one value when the configuration changes."""
+"""The extenders and their client: replaced as one value when the configuration changes."""
 
 from dataclasses import dataclass
 

@@ -1,7 +1,7 @@
-"""Holds requests back in the last moment, where this process may not change anything any more.
+"""Stops a request right before it is sent, if this process may not write any more.
 
-Between a question and the sending of what was asked about lie a name to be looked up, a connection
-to be opened and a handshake; a process may be paused there until its lease is another's.
+Between the decision to write and the first byte on the wire lie a name lookup, a new connection and
+a handshake. A process may be paused there for so long that another holds its lease by then.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ def _always() -> bool:
 
 
 class Fence:
-    """Stands before the wire.
+    """Checks every request other than a GET before it is sent.
 
     Args:
         may_write: Whether anything may be changed right now; can be replaced.
@@ -27,9 +27,9 @@ class Fence:
         self.may_write = may_write
 
     def request_class(self) -> type[aiohttp.ClientRequest]:
-        """Return requests that ask before they are sent, and raise Fenced where they may not be.
+        """Return a class of requests that call *may_write* before they are sent, or raise Fenced.
 
-        aiohttp has a connection by then, and asks anew where it repeats a request.
+        aiohttp has a connection by then, and sends a request that it repeats by the same method.
         """
         fence = self
 

@@ -1,4 +1,4 @@
-"""A session for a library that speaks HTTP itself, under our credentials."""
+"""An HTTP session for kopf, which speaks to the API server itself, with our credentials."""
 
 import aiohttp
 from aiohttp import ClientHandlerType, ClientRequest, ClientResponse
@@ -9,7 +9,7 @@ from scheduler.kube.credentials import Credentials
 
 
 def kopf_session(credentials: Credentials) -> aiohttp.ClientSession:
-    """Return a session that shows fresh credentials with every request; whoever asks closes it."""
+    """Return a session that sends fresh credentials with every request; the caller closes it."""
     access = credentials.access
 
     async def authorize(request: ClientRequest, handler: ClientHandlerType) -> ClientResponse:

@@ -26,7 +26,7 @@ from scheduler.kube.tls import Tls, TlsCache
 
 
 class KubeconfigSource:
-    """One or more kubeconfig files, merged as kubectl does: who says something first is heard.
+    """One or more kubeconfig files, merged as kubectl does: the first value counts.
 
     Args:
         paths: Files, separated as in PATH.
@@ -41,7 +41,7 @@ class KubeconfigSource:
         self._read: tuple[_Entry, _Entry] | None = None
 
     def __call__(self, refused: bool) -> Access:
-        """Read the files; ask the exec plugin where its last answer has expired or was refused.
+        """Read the files; run the exec plugin where its last answer has expired or was refused.
 
         The kubeconfig itself is read again only after a refusal: it seldom changes, and parsing
         YAML would slow down everything else. The tokens and certificates that it names are read
@@ -65,7 +65,7 @@ class KubeconfigSource:
         return with_proxy(access, proxy, cluster.at("proxy-url")) if proxy else access
 
     def _identity(self, cluster: "_Entry", user: "_Entry", refused: bool) -> "_Identity":
-        """Return what *user* shows the server; the order of precedence is client-go's."""
+        """Return the credentials of *user*; the order of precedence is client-go's."""
         certificate = _Identity(
             certificate=user.content("client-certificate"), key=user.content("client-key")
         )
@@ -75,7 +75,7 @@ class KubeconfigSource:
         if token := user.text("token").strip():
             return replace(certificate, authorization=bearer(token, user.at("token")))
         if "exec" in user.values:
-            return self._plugin.ask(cluster, user, refused).over(certificate)
+            return self._plugin.credentials(cluster, user, refused).over(certificate)
         if "auth-provider" in user.values:
             return _from_auth_provider(self._paths, self._context, user)
         if name := user.text("username"):
@@ -86,7 +86,7 @@ class KubeconfigSource:
 
 @dataclass(frozen=True, slots=True)
 class _Identity:
-    """What a user shows: a header, a certificate with its key, or both."""
+    """The credentials of a user: a header, a certificate with its key, or both."""
 
     authorization: str = ""
     certificate: str = ""
@@ -157,15 +157,15 @@ def _entries(paths: str, context: str | None) -> tuple[_Entry, _Entry]:
         ) from problem
     except (KeyError, TypeError, AttributeError) as problem:
         raise ConfigurationError(f"{paths}: not a kubeconfig: {problem!r}") from problem
-    place: Mapping[str, str] = loader.current_context["context"]
+    in_use: Mapping[str, str] = loader.current_context["context"]
     user = loader._user  # noqa: SLF001 - the loader resolves it and offers no other way to it
-    if user is None and place.get("user"):
+    if user is None and in_use.get("user"):
         raise ConfigurationError(
-            f"{paths}: users: the context in use names user {place['user']!r}, who is not there"
+            f"{paths}: users: the context in use names user {in_use['user']!r}, who is not there"
         )
     return (
-        _entry(loader._cluster, f"clusters[{place['cluster']}].cluster", paths),  # noqa: SLF001 - as above
-        _entry(user, f"users[{place.get('user', '')}].user", paths),
+        _entry(loader._cluster, f"clusters[{in_use['cluster']}].cluster", paths),  # noqa: SLF001 - as above
+        _entry(user, f"users[{in_use.get('user', '')}].user", paths),
     )
 
 
@@ -199,24 +199,24 @@ def _merged(paths: str) -> Any:
 
 
 class _Plugin:
-    """Remembers what an exec plugin said for as long as it is good."""
+    """Caches the answer of an exec plugin until it expires."""
 
     def __init__(self) -> None:
-        self._said: _Identity | None = None
+        self._answer: _Identity | None = None
         self._expires_at = math.inf
 
-    def ask(self, cluster: _Entry, user: _Entry, refused: bool) -> _Identity:
-        """Return what the plugin said, or says now if that has expired or was *refused*."""
-        if self._said is None or refused or time.time() >= self._expires_at:
+    def credentials(self, cluster: _Entry, user: _Entry, refused: bool) -> _Identity:
+        """Return the cached answer; run the plugin if that has expired or was *refused*."""
+        if self._answer is None or refused or time.time() >= self._expires_at:
             status = _run_plugin(cluster, user)
             token = str(status.get("token") or "").strip()
-            self._said = _Identity(
+            self._answer = _Identity(
                 authorization=bearer(token, user.at("exec")) if token else "",
                 certificate=status.get("clientCertificateData", ""),
                 key=status.get("clientKeyData", ""),
             )
             self._expires_at = _expiry(status.get("expirationTimestamp"), user)
-        return replace(self._said, fresh_seconds=max(1.0, self._expires_at - time.time()))
+        return replace(self._answer, fresh_seconds=max(1.0, self._expires_at - time.time()))
 
 
 def _run_plugin(cluster: _Entry, user: _Entry) -> Mapping[str, Any]:
@@ -242,7 +242,7 @@ def _run_plugin(cluster: _Entry, user: _Entry) -> Mapping[str, Any]:
 
 
 def _expiry(stamp: str | None, user: _Entry) -> float:
-    """Return when to ask the plugin again, in wall time: a little before *stamp*."""
+    """Return when to run the plugin again, in wall time: a little before *stamp*."""
     if not stamp:
         return math.inf
     try:
@@ -256,7 +256,7 @@ def _expiry(stamp: str | None, user: _Entry) -> float:
 
 
 def _from_auth_provider(paths: str, context: str | None, user: _Entry) -> _Identity:
-    """Let the official client speak for the providers that Kubernetes removed: gcp and oidc."""
+    """Use the official client for the auth providers that Kubernetes removed: gcp and oidc."""
     official = official_module("config.kube_config")
     found = official.Configuration()
     try:

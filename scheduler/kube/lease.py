@@ -1,8 +1,8 @@
-"""Keeps a Lease: carries the election out in a thread of its own.
+"""Keeps a Lease: carries out the election in a separate thread.
 
-A busy event loop must not delay a renewal, so the keeper has a thread, an event loop and
-connections to itself. What it does next is decided by ``Election``; while it is a standby, a watch
-tells that of every renewal.
+A busy event loop must not delay a renewal, so the keeper has its own thread, event loop and
+connections. ``Election`` decides what it does next; while it is a standby, a watch shows every
+renewal of the leader.
 """
 
 import asyncio
@@ -45,16 +45,16 @@ def suspend_aware_seconds() -> float:
 
 
 class LeaseObserver:
-    """Hears of the election, in the keeper's thread; every method may be left silent."""
+    """Receives what happens in the election, in the keeper's thread; any method may stay silent."""
 
     def holder_changed(self, holder: str) -> None:
-        """Hear who holds the lease now; empty for nobody."""
+        """Another holder has the lease now; empty for nobody."""
 
     def request_failed(self, error: ApiError) -> None:
-        """Hear that one try failed."""
+        """One try failed."""
 
     def watch_refused(self, error: ApiError) -> None:
-        """Hear that we may not watch the lease, and therefore ask for it now and then."""
+        """We may not watch the lease, and therefore read it now and then."""
 
 
 Connect = Callable[[], AbstractAsyncContextManager[LeaseRequests]]
@@ -65,9 +65,9 @@ class LeaseKeeper:
 
     Args:
         connect: Opens a connection; entered in the keeper's own event loop.
-        on_lost: Told why, once, when a lease that was held is lost, or when the keeper breaks and
-            nobody applies any more. It runs in the keeper's thread, so that even a blocked event
-            loop can be ended by it.
+        on_lost: Called with the reason, once, when a lease that was held is lost, or when the
+            keeper breaks and nobody applies any more. It runs in the keeper's thread, so that it
+            can end even a process whose event loop is blocked.
         clock: Seconds that never go back and count a suspended machine's time.
     """
 
@@ -98,7 +98,7 @@ class LeaseKeeper:
 
     @property
     def is_leading(self) -> bool:
-        """Whether we lead at this moment. Judged by time, so a stalled keeper does not lead on."""
+        """Whether we lead at this moment; it ends by time, even if the keeper stalls."""
         return not self._giving_up and self._clock() < self._leading_until
 
     def start(self) -> None:
@@ -112,9 +112,9 @@ class LeaseKeeper:
         return await asyncio.shield(asyncio.wrap_future(self._led))
 
     async def release(self, timeout_seconds: float = 5.0) -> bool:
-        """Lead no more, give the lease up and end the keeper; tell whether it ended in time.
+        """Stop leading, release the lease and end the keeper; return whether it ended in time.
 
-        Finish or abandon what a leader does before: from here on another may lead.
+        Finish or abandon a leader's work before: from here on another may lead.
         """
         started, again, self._giving_up = self._thread.ident is not None, self._giving_up, True
         if started:
@@ -138,7 +138,7 @@ class LeaseKeeper:
                 self._led.set_result(False)
 
     def _fail(self, problem: Exception) -> None:
-        """Pass on what ended the keeper: a standby that cannot lead must not look like one."""
+        """Report what ended the keeper: a process that cannot lead must not look like a standby."""
         if not self._led.done():
             self._led.set_exception(problem)
         self._lose(f"the keeper failed: {problem!r}")
@@ -174,18 +174,18 @@ class LeaseKeeper:
                     await watch.close()
                     await asyncio.sleep(seconds)
                 case Wait(seconds):
-                    self._hear(await watch.hear(self._election.version, seconds))
+                    self._note(await watch.wait(self._election.version, seconds))
                 case _:
-                    await self._ask(requests, action)
+                    await self._try(requests, action)
                     self._publish()
 
-    def _hear(self, news: Sequence[Lease | None]) -> None:
+    def _note(self, changes: Sequence[Lease | None]) -> None:
         holder = self._election.holder
-        for lease in news:
+        for lease in changes:
             self._election.note_watched(lease, self._clock())
-        self._tell_whether_other_than(holder)
+        self._report_change_of(holder)
 
-    async def _ask(self, requests: Requests, action: Read | Create | Replace) -> None:
+    async def _try(self, requests: Requests, action: Read | Create | Replace) -> None:
         holder = self._election.holder
         try:
             async with asyncio.timeout(action.timeout_seconds):
@@ -194,9 +194,9 @@ class LeaseKeeper:
             error = _as_api_error(problem)
             self._election.note_failed(error, self._clock())
             self._observer.request_failed(error)
-        self._tell_whether_other_than(holder)
+        self._report_change_of(holder)
 
-    def _tell_whether_other_than(self, holder: str) -> None:
+    def _report_change_of(self, holder: str) -> None:
         if self._election.holder != holder:
             self._observer.holder_changed(self._election.holder)
 
@@ -231,8 +231,8 @@ class LeaseKeeper:
             self._observer.request_failed(_as_api_error(problem))
 
     async def _write_released(self, requests: Requests) -> None:
-        # A renewal may have been cut off on its way, so its outcome is read rather than assumed; it
-        # may even land between our read and our write, but then it is over.
+        # A renewal may have been cut off under way, so the lease is read rather than assumed. The
+        # renewal may even land between our read and our write: a conflict, and one more round.
         for _ in range(2):
             seen = decode_lease(await requests.get(self._settings.path))
             lease = self._election.released(seen, datetime.now(UTC))

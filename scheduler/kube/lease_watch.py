@@ -1,7 +1,7 @@
-"""A watch on one Lease: a standby hears of a renewal at once, and not when it asks next.
+"""A watch on one Lease: it shows a standby each renewal at once, not only at the next read.
 
-It only hastens what a candidate would read anyway. While it is refused, broken or silent nothing is
-told, the candidate asks as often as it would without, and the watch is tried again.
+It only hastens what a candidate would read anyway. While it is forbidden, broken or silent the
+candidate reads as often as it would without a watch, and the watch is tried again.
 """
 
 import asyncio
@@ -39,12 +39,12 @@ _decode_event = msgspec.json.Decoder(_Event).decode
 
 
 class LeaseWatch:
-    """Tells how the Lease is, whenever that changes; of several changes the last one counts.
+    """Waits for changes of the Lease; of several changes only the last one is returned.
 
     Args:
         requests: Where to watch.
         settings: Which Lease; a watch that is silent for its duration is opened anew.
-        on_refused: Told why, once for each reason, if we may not watch.
+        on_refused: Called once for each reason why we may not watch.
         rng: Jitter, so that standbys do not return at the same moment.
     """
 
@@ -62,30 +62,30 @@ class LeaseWatch:
         self._rng = rng
         self._version = ""
         self._refusal = ""
-        self._news: list[Lease | None] = []
-        self._told = asyncio.Event()
+        self._changes: list[Lease | None] = []
+        self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
-    async def hear(self, version: str, seconds: float) -> list[Lease | None]:
+    async def wait(self, version: str, seconds: float) -> list[Lease | None]:
         """Return what the Lease is now, None if it was deleted; nothing if *seconds* are over.
 
         Args:
             version: What is known already: a watch that has to be opened begins there, so that no
-                server can tell of older ones.
+                server can show an older one.
             seconds: How long to wait.
         """
         self._version = version or self._version
         if self._task is None and self._version:
             self._task = asyncio.create_task(self._run())
-            self._task.add_done_callback(lambda _: self._told.set())
+            self._task.add_done_callback(lambda _: self._changed.set())
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                await self._told.wait()
+                await self._changed.wait()
         if self._task is not None and self._task.done():
             self._task.result()  # it ends by a defect alone, which must not look like silence
-        self._told.clear()
-        news, self._news = self._news, []
-        return news
+        self._changed.clear()
+        changes, self._changes = self._changes, []
+        return changes
 
     async def close(self) -> None:
         """Watch no more."""
@@ -103,7 +103,7 @@ class LeaseWatch:
                 self._refuse(problem)
                 pause = float(self._settings.lease_seconds)
             except (SchedulerError, msgspec.DecodeError):
-                pass  # whoever asks meets the same, and tells
+                pass  # the next read fails by the same cause, and reports it
             await asyncio.sleep(pause)
 
     def _refuse(self, problem: ApiError) -> None:
@@ -124,12 +124,12 @@ class LeaseWatch:
             async for line in lines:
                 event = _decode_event(line)
                 if event.type in {ADDED, MODIFIED}:
-                    self._tell(decode_lease(event.object))
+                    self._note(decode_lease(event.object))
                 elif event.type == DELETED:
-                    self._tell(None)
+                    self._note(None)
                 else:
                     return  # an error: most likely the version is too old to begin at
 
-    def _tell(self, lease: Lease | None) -> None:
-        self._news = [lease]
-        self._told.set()
+    def _note(self, lease: Lease | None) -> None:
+        self._changes = [lease]
+        self._changed.set()

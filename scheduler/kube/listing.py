@@ -1,4 +1,4 @@
-"""Everything there is of a resource, once: for whoever does not stay to watch."""
+"""All objects of a resource, listed once, without a watch."""
 
 import asyncio
 from collections.abc import AsyncIterator

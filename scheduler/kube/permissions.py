@@ -1,8 +1,8 @@
 """What the scheduler must be allowed to do: one row for each resource, derived from its profiles.
 
 What is read follows from what is watched, which follows from what plugins need; what is written is
-listed here. The chart's ClusterRole is written from these rows, and ``py-scheduler check`` asks the
-API server about them, so that neither can know less or more than the other.
+listed here. The chart's ClusterRole is made from these rows, and ``py-scheduler check`` compares
+them with what the API server grants, so that the two cannot differ.
 """
 
 import re

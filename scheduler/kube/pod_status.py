@@ -1,8 +1,8 @@
-"""Pod status: why a pod is not scheduled, where it is nominated, that it has to go; as patches.
+"""Patches of a pod's status: why it is not scheduled, its nominated node, its coming eviction.
 
 The patch is a strategic merge of ``status`` alone, in which conditions merge by their type. It
 names the pod's UID as well, which kube-scheduler's does not: a pod that was deleted and created
-again under its name must not inherit the verdict on its predecessor.
+again under its name must not inherit the condition of its predecessor.
 """
 
 import re
@@ -70,10 +70,11 @@ _encode = msgspec.json.Encoder().encode
 def condition_patch(
     pod: Pod, *, reason: str, message: str, nominated_node: NominationOrder, now: str
 ) -> bytes | None:
-    """Return the patch that tells why *pod* is not scheduled; None where the pod says so already.
+    """Return the patch that says why *pod* is not scheduled; None where its status says so already.
 
-    *now* is the wall clock as RFC 3339; it stands in the condition where its status changes. A new
-    ``observedGeneration`` alone is no reason to write (nor is it to kube-scheduler).
+    *now* is the wall clock as RFC 3339; it becomes the time of the transition if the condition's
+    status changes. A new ``observedGeneration`` alone is no reason to write (nor is it to
+    kube-scheduler).
     """
     nomination = nomination_change(pod, nominated_node)
     existing = pod.condition(POD_SCHEDULED)
@@ -95,12 +96,12 @@ def nomination_patch(pod: Pod, order: NominationOrder) -> bytes | None:
 
 
 def withdrawal_patch(pod: Pod) -> bytes:
-    """Return the patch that takes the nomination of *pod* away, whatever is on its way."""
+    """Return the patch that clears the nomination of *pod*, even one that we have not seen yet."""
     return _patch(pod, _Status(nominated_node_name=None))
 
 
 def target_patch(victim: Pod, scheduler_name: str, now: str) -> bytes | None:
-    """Return the patch that tells *victim* that it has to go; None where it says so already."""
+    """Return the patch that makes *victim* a DisruptionTarget; None where it is one already."""
     message = f"{scheduler_name}: preempting to accommodate a higher priority pod"
     existing = victim.condition(DISRUPTION_TARGET)
     since = now
@@ -117,7 +118,7 @@ def target_patch(victim: Pod, scheduler_name: str, now: str) -> bytes | None:
 
 
 def spared_patch(victim: Pod, now: str) -> bytes:
-    """Return the patch that takes back what `target_patch` told *victim*: it may stay."""
+    """Return the patch that reverts `target_patch`: *victim* may stay."""
     before = victim.condition(DISRUPTION_TARGET) or Condition(
         status="False", reason=PREEMPTION_BY_SCHEDULER, message="its room is not needed any more"
     )
@@ -160,7 +161,7 @@ def _patch(pod: Pod, status: _Status) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Patched:
-    """The pod says it now."""
+    """The patch was written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,13 +172,13 @@ class Obsolete:
 
 
 @dataclass(frozen=True, slots=True)
-class Unwritten:
-    """The patch could not be written; the next attempt at the pod will write another."""
+class NotPatched:
+    """At the stage of writing status: it failed. The next attempt at the pod writes another."""
 
     message: str
 
 
-PatchOutcome = Patched | Obsolete | Unwritten
+PatchOutcome = Patched | Obsolete | NotPatched
 
 
 PATCH_RETRIES: Final = RetrySettings(
@@ -227,12 +228,12 @@ async def persist(
     except Abandoned:
         return unwanted
     except ApiError as error:
-        return judge_failure(error) or Unwritten(str(error))
+        return judge_failure(error) or NotPatched(str(error))
     return Patched()
 
 
-def judge_failure(error: ApiError) -> Obsolete | Unwritten | None:
-    """Return what *error* means for the patch; None where it may go better next time."""
+def judge_failure(error: ApiError) -> Obsolete | NotPatched | None:
+    """Return what *error* means for the patch; None where another try may succeed."""
     match error:
         case NotFound():
             return Obsolete(str(error))
@@ -241,4 +242,4 @@ def judge_failure(error: ApiError) -> Obsolete | Unwritten | None:
         case Conflict() | Unreachable():
             return None
         case _:
-            return Unwritten(str(error))
+            return NotPatched(str(error))

@@ -31,26 +31,26 @@ def with_proxy(access: Access, proxy: str, name: str) -> Access:
 
 
 def environment_proxy(server: str) -> str:
-    """Return the proxy that the environment wants for *server*, empty where it wants none."""
+    """Return the proxy that the environment names for *server*; empty for none."""
     url, proxies = URL(server), getproxies_environment()
     proxy = proxies.get(url.scheme, "")
-    direct = spared(url.host or "", url.port or 443, proxies.get("no", ""))
+    direct = bypasses_proxy(url.host or "", url.port or 443, proxies.get("no", ""))
     return "" if direct else proxy
 
 
-def spared(host: str, port: int, no_proxy: str) -> bool:
-    """Tell whether NO_PROXY excuses *host*, as Go reads it: names, addresses, networks, ports."""
+def bypasses_proxy(host: str, port: int, no_proxy: str) -> bool:
+    """Tell whether NO_PROXY exempts *host*, as Go reads it: names, addresses, networks, ports."""
     address = _address(host)
     if host == "localhost" or (address is not None and address.is_loopback):
         return True
     return any(
-        _spares(entry.strip().lower(), host.lower().rstrip("."), address, port)
+        _exempts(entry.strip().lower(), host.lower().rstrip("."), address, port)
         for entry in no_proxy.split(",")
         if entry.strip()
     )
 
 
-def _spares(
+def _exempts(
     entry: str,
     host: str,
     address: ipaddress.IPv4Address | ipaddress.IPv6Address | None,

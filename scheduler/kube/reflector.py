@@ -1,17 +1,17 @@
-"""Reflectors: a resource on the API server, told as facts.
+"""Reflectors: each lists and watches one resource, and turns what changes into facts.
 
-A reflector is always in one of two states. It *lists*, by a stream or by pages, until it knows
-everything; then it *follows* the watch from there. Whatever happens sends it to one of the two:
+A reflector is always in one of two states. It *lists*, by a stream or by pages, until it has every
+object; then it *follows* the watch from there. Whatever happens leads to one of the two:
 
 ==================================  ===========================================================
 what happens                        what follows
 ==================================  ===========================================================
-the list is complete                follow; the first time, ``Listed`` is told
+the list is complete                follow; the first time, ``Listed`` is sent
 the server ends the watch           follow from the last version, at once
 the connection breaks or is silent  follow from the last version (or list anew), after a pause
-the history is compacted (410)      list, and tell the difference as facts
+the history is compacted (410)      list, and send the difference as facts
 the server knows no streaming list  list by pages, from now on
-the server asks for patience (429)  the same again, after the pause it asks for
+the server is overloaded (429)      the same again, after the pause that it names
 permission is missing (401, 403)    the same again, after a pause, for as long as it takes
 the resource cannot be watched      list, and list again after a longer pause (aggregated APIs)
 ==================================  ===========================================================
@@ -52,7 +52,7 @@ from scheduler.kube.watched import T, Watched
 from scheduler.model.fact import Fact, Listed
 
 PAGE_OBJECTS: Final = 500
-# A few milliseconds of work; then the event loop may serve somebody else.
+# A few milliseconds of work; then the event loop may run other tasks.
 SLICE_OBJECTS: Final = 200
 # A watch shorter than this, with nothing in it, is a failure in disguise: following at once would
 # spin.
@@ -60,7 +60,7 @@ SHORTEST_WATCH_SECONDS: Final = 1.0
 
 
 class ReflectorClient(Protocol):
-    """What a reflector asks of a client."""
+    """What a reflector needs of a client."""
 
     async def get(self, path: str, params: Mapping[str, str] | None = None) -> bytes:
         """Read what is at *path*."""
@@ -72,17 +72,17 @@ class ReflectorClient(Protocol):
 
 
 class Reflector(Generic[T]):
-    """Tells everything that happens to one resource, in order, as facts.
+    """Lists and watches one resource, and sends every change, in order, as a fact.
 
     Args:
-        client: Where to ask.
-        watched: What to ask for.
+        client: The API server.
+        watched: The resource, and how its objects are read.
         sink: Takes the facts; must not block.
-        observer: Hears of restarts and malformed objects.
+        observer: Receives restarts and malformed objects.
         timeouts: How long to wait.
         clock: A monotonic clock in seconds.
         sleep: How to wait.
-        shared_backoff: The reflectors that share an outage with this one.
+        shared_backoff: Ends the wait when the server has answered another reflector.
         rng: Jitter, so that a thousand clients do not return at the same moment.
     """
 
@@ -122,33 +122,32 @@ class Reflector(Generic[T]):
     def reread(self, watched: Watched[T]) -> None:
         """Read objects as *watched* says from the next ``run`` on, which begins with a list.
 
-        What reads otherwise than before is told as updated.
+        An object that differs when it is read so becomes an ``Updated``.
         """
         self.watched = self._objects.watched = watched
         self._decoder = ObjectDecoder(watched)
         self._version = ""
 
     def retract(self) -> None:
-        """Tell that everything is gone: nobody will hear of it any more."""
+        """Send ``Deleted`` for every object: the resource is not watched any more."""
         for key in tuple(self.store):
             self._objects.remove(key, seen=False)
 
     @property
     def store(self) -> Mapping[Key, T]:
-        """Every object as it was told last."""
+        """Every object in the version that was sent last."""
         return self._objects.objects
 
     @property
     def listed(self) -> bool:
-        """Whether everything that existed at the start has been told."""
+        """Whether the first list is complete."""
         return self._listed
 
     @property
     def silence_seconds(self) -> float | None:
-        """For how long the server has said nothing; None where there is nothing to be said.
+        """For how long nothing came from the server; None where nothing can come.
 
-        That is so before the first ``run``, and while a resource that we can live without is not
-        there.
+        That is so before the first ``run``, and while the server lacks an optional resource.
         """
         return None if self._last_line_at is None else self._clock() - self._last_line_at
 
@@ -158,30 +157,29 @@ class Reflector(Generic[T]):
             self._last_line_at = self._clock()
         while True:
             try:
-                await (self._follow() if self._version else self._list())
+                if self._version:
+                    await self._follow()
+                elif self._streaming:
+                    await self._list_by_stream()
+                else:
+                    await self._list_by_pages()
                 if not self._version:  # a list without a version leads nowhere: list again
                     await self._sleep(self._timeouts.poll)
             except ApiError as problem:
                 await self._recover(problem)
 
     def correct(self, key: Key, found: T | None) -> None:
-        """Tell what a fresh list *found* under *key*, where the watch had told otherwise."""
+        """Send what a fresh list *found* under *key* and the watch missed; None for no object."""
         if found is None:
             self._objects.remove(key, seen=False)
         else:
             self._objects.put(key, found)
 
-    async def _list(self) -> None:
-        if self._streaming:
-            await self._list_by_stream()
-        else:
-            await self._list_by_pages()
-
     async def _recover(self, problem: ApiError) -> None:
-        """Decide what follows *problem*, and wait as long as it takes."""
+        """Choose what follows *problem*, and wait until it is due."""
         match problem:
             case Rejected() if self._streaming and not self._version:
-                # The server knows no streaming lists, or does not let us have them.
+                # The server knows no streaming lists (WatchList is off), or forbids them.
                 self._streaming = False
                 return
             case Rejected(status=405):
@@ -197,7 +195,7 @@ class Reflector(Generic[T]):
         pause = self._pause(problem)
         if isinstance(problem, Gone):
             self._version = ""
-            # Compaction is no fault of the server: only a second one in a row has to wait.
+            # Compaction is no sign of overload: only a second one in a row has to wait.
             if self._failures == 1:
                 return
         if self._shared_backoff and isinstance(problem, Unreachable):
@@ -211,10 +209,10 @@ class Reflector(Generic[T]):
         self._denied = True
         self._observer.watch_denied(self._resource, str(problem))
         if self.watched.optional:
-            self._tell_listed()
+            self._send_listed()
 
     def _pause(self, problem: ApiError) -> float:
-        """Return the next of the growing, jittered pauses, or more if the server asks."""
+        """Return the next pause of the backoff, or the time that a 429 names if it is longer."""
         pause = self._timeouts.backoff.seconds(self._failures, self._rng)
         self._failures += 1
         return max(pause, problem.retry_after_seconds) if isinstance(problem, Throttled) else pause
@@ -226,7 +224,7 @@ class Reflector(Generic[T]):
         self._denied = False
 
     async def _list_by_stream(self) -> None:
-        """Ask for everything as a stream of events, and stay for what follows."""
+        """List by a stream of events, and follow the same watch afterwards."""
         params = {
             "sendInitialEvents": "true",
             "resourceVersionMatch": "NotOlderThan",
@@ -241,14 +239,13 @@ class Reflector(Generic[T]):
                     break
                 self._collect(listing, event)
             else:
-                # A server that has never heard of streaming lists ignores the wish and never marks
-                # the end.
+                # A server older than streaming lists ignores the parameter and never marks the end.
                 self._streaming = False
                 raise Unreachable(f"{self.watched.path}: the streaming list had no end")
             await self._take(lines)
 
     async def _list_by_pages(self) -> None:
-        """Ask for everything, page by page, as of one moment."""
+        """List page by page, as of one moment."""
         # No resourceVersion: with 0 the server would answer from its cache, whole and at once,
         # whatever the limit.
         params = {**self.watched.params, "limit": str(PAGE_OBJECTS)}
@@ -271,7 +268,7 @@ class Reflector(Generic[T]):
         await self._complete(listing, version)
 
     async def _follow(self) -> None:
-        """Take what happens after the last version, until the server ends the watch."""
+        """Watch from the last version on, until the server ends the watch."""
         started = self._clock()
         async with aclosing(self._watch({"resourceVersion": self._version})) as lines:
             lines_seen = await self._take(lines)
@@ -282,13 +279,13 @@ class Reflector(Generic[T]):
     def _watch(self, params: Mapping[str, str]) -> AsyncGenerator[bytes]:
         self._observer.watch_started(self._resource)
         seconds = self._rng.uniform(self._timeouts.watch_minimum, self._timeouts.watch_maximum)
-        asked = {
+        wanted = {
             **self.watched.params,
             **params,
             "allowWatchBookmarks": "true",
             "timeoutSeconds": str(round(seconds)),
         }
-        return self._client.watch(self.watched.path, asked, silence_seconds=self._timeouts.silence)
+        return self._client.watch(self.watched.path, wanted, silence_seconds=self._timeouts.silence)
 
     async def _take(self, lines: AsyncIterator[bytes]) -> int:
         """Apply the events in *lines*, remember how far we are, and return how many came."""
@@ -314,7 +311,7 @@ class Reflector(Generic[T]):
         return taken
 
     def _collect(self, listing: "_Listing[T]", event: WatchEvent[T]) -> None:
-        """Take a part of a list: tell it at once the first time, stage it later on."""
+        """Apply an event of a list: at once the first time, and on the stage later on."""
         match event:
             case ObjectChanged() if listing.staged is None:
                 self._objects.apply(event)
@@ -329,7 +326,7 @@ class Reflector(Generic[T]):
                 pass
 
     async def _complete(self, listing: "_Listing[T]", version: str) -> None:
-        """Tell how the list differs from what was told before, in slices."""
+        """End a list: send how it differs from the store, and be ready to follow from *version*."""
         if listing.staged is not None:
             await self._settle(listing.staged)
         self._version = version
@@ -339,10 +336,11 @@ class Reflector(Generic[T]):
             self._resource, len(self.store), self._clock() - listing.started_at
         )
         self.lists += 1
-        self._tell_listed()
+        self._send_listed()
 
     async def _settle(self, staged: dict[Key, T]) -> None:
-        # Arrivals first: in between the reader may see a node too full, and never one too empty.
+        # Additions before deletions: in between, the cache may show a node too full, which delays a
+        # pod, and never one too empty, which would over-commit the node.
         for index, (key, found) in enumerate(staged.items(), start=1):
             self._objects.put(key, found)
             if index % SLICE_OBJECTS == 0:
@@ -352,17 +350,18 @@ class Reflector(Generic[T]):
             if index % SLICE_OBJECTS == 0:
                 await asyncio.sleep(0)
 
-    def _tell_listed(self) -> None:
+    def _send_listed(self) -> None:
         if not self._listed:
             self._listed = True
             self._sink(Listed(self._resource))
 
     def _new_listing(self) -> "_Listing[T]":
+        """Begin a list. While pods wait for the first one, its objects are sent as they come."""
         return _Listing(self._clock(), {} if self.store else None)
 
 
 class _Listing(Generic[T]):
-    """A list on its way; *staged* is None where nothing was told yet, so that all is new."""
+    """A list under way; *staged* is None where the store was empty, so that all is new."""
 
     def __init__(self, started_at: float, staged: dict[Key, T] | None) -> None:
         self.started_at = started_at

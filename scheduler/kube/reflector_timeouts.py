@@ -1,4 +1,4 @@
-"""How long to wait for an API server, alone and in company."""
+"""How long reflectors wait for an API server, and how one ends the wait of all."""
 
 import asyncio
 import contextlib
@@ -16,10 +16,9 @@ class ReflectorTimeouts:
 
     Args:
         backoff: The pauses after failures in a row; client-go's, from 0.8 s to half a minute.
-        silence: After this time without a byte a watch is taken for dead. Bookmarks come every
-            minute.
-        watch_minimum: The server is asked to end a watch after this time at the earliest, so that
-            watches spread over its replicas again after one of them was away.
+        silence: After this time without a byte a watch counts as dead. Bookmarks come each minute.
+        watch_minimum: The server ends a watch after this time at the earliest (timeoutSeconds),
+            so that watches spread over its replicas again after one of them was away.
         watch_maximum: And at this time at the latest.
         poll: Between two lists of a resource that cannot be watched, such as ``metrics.k8s.io``.
     """
@@ -32,22 +31,22 @@ class ReflectorTimeouts:
 
 
 class SharedBackoff:
-    """Reflectors of one API server, who help each other up after an outage.
+    """The backoff of all reflectors of one API server: the first success ends the wait of all.
 
-    Each waits out its own backoff, which grows to half a minute. Once the server answers one of
-    them there is no reason for the others to sleep on, and a picture in which pods are new and
-    nodes are old would be a false one.
+    Each waits by its own backoff, which grows to half a minute. Once the server answers one of them
+    the others need not wait any longer. If they did, the cache would combine new pods with old
+    nodes, and a pod would be judged against a cluster that never existed.
     """
 
     def __init__(self) -> None:
-        self._risen = asyncio.Event()
+        self._awake = asyncio.Event()
 
     def wake(self) -> None:
-        """Tell everybody that the server answers."""
-        self._risen.set()
-        self._risen = asyncio.Event()
+        """End the wait of every reflector: the server answers."""
+        self._awake.set()
+        self._awake = asyncio.Event()
 
     async def sleep(self, seconds: float) -> None:
-        """Wait for *seconds*, or until the server has answered somebody."""
+        """Wait for *seconds*, or until the server has answered a reflector."""
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._risen.wait(), seconds)
+            await asyncio.wait_for(self._awake.wait(), seconds)

@@ -1,4 +1,4 @@
-"""The port to the API server: what a module that only asks and tells needs of a client.
+"""The port to the API server: single requests, without watches.
 
 ``ApiClient`` satisfies it over HTTP; a simulated API satisfies it in memory.
 """
@@ -13,7 +13,7 @@ STRATEGIC_MERGE_PATCH: Final = "application/strategic-merge-patch+json"
 
 
 class Requests(Protocol):
-    """One request each; a failure is an ``ApiError``, and nothing is repeated behind one's back."""
+    """One request each; a failure is an ``ApiError``, and repeating it is up to the caller."""
 
     async def get(self, path: str, params: Params | None = None) -> bytes:
         """Read what is at *path*."""

@@ -1,4 +1,4 @@
-"""Asks the API server who somebody is and what they may do: delegated, as kube-scheduler does it.
+"""Delegated authentication and authorization of callers, as in kube-scheduler.
 
 Source: ``staging/src/k8s.io/apiserver/pkg/server/options/authorization.go``.
 """
@@ -16,8 +16,8 @@ from scheduler.kube.requests import Requests
 
 CACHE_SECONDS: Final = 10.0
 _REMEMBERED_MAXIMUM: Final = 1000
-_ASKING_MAXIMUM: Final = 100
-"""So many wait for a verdict; of whoever comes then, nobody has to be remembered."""
+_WAITING_MAXIMUM: Final = 100
+"""How many callers may wait for the API server; beyond that they get 429, and use no memory."""
 _TOKEN_REVIEWS: Final = "/apis/authentication.k8s.io/v1/tokenreviews"  # noqa: S105 - a path
 _ACCESS_REVIEWS: Final = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 
@@ -52,47 +52,47 @@ _decode_access_review = msgspec.json.Decoder(_AccessReview).decode
 
 
 class Reviews:
-    """Judges callers by TokenReview and SubjectAccessReview; verdicts count for ten seconds.
+    """Judges callers by TokenReview and SubjectAccessReview; answers are cached for ten seconds.
 
-    Who brings no token is ``system:anonymous``, and may do what the cluster lets everybody do.
+    A caller without a token is ``system:anonymous`` and may do what the cluster allows everybody.
 
     Args:
-        requests: Where to ask; with a rate limit of its own, since anybody may make us ask.
+        requests: The API server; with a rate limit of its own, since any caller causes requests.
         clock: Monotonic seconds.
     """
 
     def __init__(self, requests: Requests, clock: Callable[[], float] = time.monotonic) -> None:
         self._requests = requests
         self._clock = clock
-        self._verdicts: OrderedDict[tuple[bytes, str, str], tuple[float, int]] = OrderedDict()
-        self._asking = 0
+        self._answers: OrderedDict[tuple[bytes, str, str], tuple[float, int]] = OrderedDict()
+        self._waiting = 0
 
     async def judge(self, token: str, verb: str, path: str) -> int:
-        """Return the HTTP status for whoever brings *token*: 200, 401, 403.
+        """Return the HTTP status for a caller with *token*: 200, 401 or 403.
 
-        Or 500 where the API server gave no answer, and 429 where too many wait for one.
+        Or 500 if the API server gave no answer, and 429 if too many callers wait for one.
 
         *verb* is that of the request, in lower case, and *path* names no resource.
         """
-        # Not the token itself: nobody shall find it in our memory longer than needed.
+        # A digest, and not the token itself, which must not stay in memory longer than needed.
         key = hashlib.sha256(token.encode()).digest(), verb, path
         now = self._clock()
-        known = self._verdicts.get(key)
+        known = self._answers.get(key)
         if known is not None and now < known[0]:
             return known[1]
-        if self._asking == _ASKING_MAXIMUM:
+        if self._waiting == _WAITING_MAXIMUM:
             return 429
-        self._asking += 1
+        self._waiting += 1
         try:
             status = await self._ask(token, verb, path)
         except (ApiError, msgspec.DecodeError):
             return 500
         finally:
-            self._asking -= 1
-        self._verdicts[key] = now + CACHE_SECONDS, status
-        self._verdicts.move_to_end(key)
-        if len(self._verdicts) > _REMEMBERED_MAXIMUM:
-            self._verdicts.popitem(last=False)
+            self._waiting -= 1
+        self._answers[key] = now + CACHE_SECONDS, status
+        self._answers.move_to_end(key)
+        if len(self._answers) > _REMEMBERED_MAXIMUM:
+            self._answers.popitem(last=False)
         return status
 
     async def _ask(self, token: str, verb: str, path: str) -> int:

@@ -1,4 +1,4 @@
-"""Asks the API server what we ourselves may do: nothing is tried out, and nothing is changed."""
+"""What this process may do, by SelfSubjectAccessReview: nothing is tried out or changed."""
 
 import asyncio
 from typing import Final
@@ -26,7 +26,7 @@ async def granted(requests: Requests, needed: Permission) -> tuple[str, ...]:
     """Return the verbs of *needed* that we may use.
 
     Raises:
-        ApiError: If the API server does not tell, or whoever answers in its place.
+        ApiError: If the API server, or a proxy in its place, gives no usable answer.
     """
     may = await asyncio.gather(*(_may(requests, needed, verb) for verb in needed.verbs))
     return tuple(verb for verb, allowed in zip(needed.verbs, may, strict=True) if allowed)

@@ -1,4 +1,4 @@
-"""Who hears what watches go through."""
+"""The observer of watches: restarts, missing permissions, malformed objects."""
 
 from typing import Final, Protocol
 
@@ -7,41 +7,41 @@ from scheduler.model.fact import ResourceName
 
 
 class WatchObserver(Protocol):
-    """Hears what reflectors go through."""
+    """Receives what happens to reflectors."""
 
     def watch_started(self, resource: ResourceName) -> None:
-        """A watch was asked for."""
+        """A watch was requested."""
 
     def watch_restarted(self, resource: ResourceName, problem: ApiError) -> None:
         """A watch or list broke off and is tried again; Gone means that it expired."""
 
     def watch_denied(self, resource: ResourceName, why: str) -> None:
-        """Permission is missing: told once, however often it is tried again."""
+        """A permission is missing; called once, however often the watch is tried again."""
 
     def list_done(self, resource: ResourceName, objects: int, seconds: float) -> None:
-        """Everything there is was told."""
+        """A list is complete."""
 
     def object_malformed(self, resource: ResourceName, key: str, problem: str) -> None:
-        """An object cannot be read: its husk is told, or else its last good version stays."""
+        """An object cannot be read: what is left of it or its last good version is used."""
 
 
 class SilentWatches:
-    """Hears and says nothing."""
+    """The observer that ignores everything."""
 
     def watch_started(self, resource: ResourceName) -> None:
-        """Say nothing."""
+        """Ignore it."""
 
     def watch_restarted(self, resource: ResourceName, problem: ApiError) -> None:
-        """Say nothing."""
+        """Ignore it."""
 
     def watch_denied(self, resource: ResourceName, why: str) -> None:
-        """Say nothing."""
+        """Ignore it."""
 
     def list_done(self, resource: ResourceName, objects: int, seconds: float) -> None:
-        """Say nothing."""
+        """Ignore it."""
 
     def object_malformed(self, resource: ResourceName, key: str, problem: str) -> None:
-        """Say nothing."""
+        """Ignore it."""
 
 
 SILENT_WATCHES: Final = SilentWatches()

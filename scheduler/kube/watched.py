@@ -38,7 +38,7 @@ T = TypeVar("T", bound=KubeObject)
 
 
 def _unchecked(_: KubeObject) -> None:
-    """Find nothing: decoding has read everything already."""
+    """Check nothing: decoding has read everything already."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +51,11 @@ class Watched(Generic[T]):
         kind: The struct that holds one object.
         check: Reads what decoding left unread; raises MalformedObject.
         field_selector: Which objects are wanted.
-        optional: We can live without it where the server has no such resource or forbids it.
+        optional: Scheduling goes on where the server has no such resource or forbids it.
         annotations: Whether annotations are kept: they are large, and only some plugins read them.
         raw: Whether each object's JSON is kept as it came, for an extender that wants it whole.
-        every_version: Whether a new version is told even where it says nothing new, since we write
-            such objects on condition that they are still of the version that we know.
+        every_version: Whether a new version is a fact even if nothing else has changed, since we
+            write such objects on condition that they are still of the version that we know.
     """
 
     resource: ResourceName
@@ -74,7 +74,7 @@ class Watched(Generic[T]):
         return {"fieldSelector": self.field_selector} if self.field_selector else {}
 
     def also(self, other: "Watched[T]") -> "Watched[T]":
-        """Return this row with everything kept that *other* wants kept."""
+        """Return this row, keeping what *other* keeps as well."""
         return replace(
             self, annotations=self.annotations or other.annotations, raw=self.raw or other.raw
         )

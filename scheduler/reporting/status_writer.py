@@ -6,7 +6,7 @@ was sent is dropped. Patches that ``append`` adds are all sent.
 
 import asyncio
 
-from scheduler.kube.pod_status import PatchOutcome, Unwritten, patch_status
+from scheduler.kube.pod_status import NotPatched, PatchOutcome, patch_status
 from scheduler.kube.requests import Requests
 from scheduler.model.pod import Pod
 from scheduler.reporting.telemetry import Telemetry
@@ -52,7 +52,7 @@ class StatusWriter:
                 pod, patch = patches.pop(0)
                 assert pod.uid == uid, f"a patch for {pod.key} is among those of {uid}"
                 outcome: PatchOutcome = await patch_status(self._requests, pod, patch)
-                if isinstance(outcome, Unwritten):
+                if isinstance(outcome, NotPatched):
                     self._telemetry.status_not_written(pod, outcome.message)
         finally:
             self._waiting.pop(uid, None)

@@ -16,7 +16,7 @@ from scheduler.cache.cluster_cache import ClusterCache
 from scheduler.errors import Unreachable
 from scheduler.framework.decision import SetTo
 from scheduler.kube import binding, eviction
-from scheduler.kube.binding import Refused, Taken
+from scheduler.kube.binding import Conflicted, NotBound
 from scheduler.plugins import default_preemption
 from scheduler.plugins.default_preemption import _Budgets, _DryRun
 from scheduler.preemption.preemptors import Preemptors
@@ -115,7 +115,7 @@ def test_finds_an_assumption_that_is_kept_after_a_conflict(monkeypatch):
     ended = BindingCycle._ended
 
     def keeps(self, placement, outcome):
-        if not isinstance(outcome, Taken):
+        if not isinstance(outcome, Conflicted):
             ended(self, placement, outcome)
 
     monkeypatch.setattr(BindingCycle, "_ended", keeps)
@@ -127,7 +127,7 @@ def test_finds_a_lost_answer_that_is_taken_for_a_failure(monkeypatch):
     judge = binding._Binding.judge_failure
 
     def gives_up(self, error):
-        return Refused(str(error)) if isinstance(error, Unreachable) else judge(self, error)
+        return NotBound(str(error)) if isinstance(error, Unreachable) else judge(self, error)
 
     monkeypatch.setattr(binding._Binding, "judge_failure", gives_up)
 

@@ -51,7 +51,7 @@ class Site:
         return b"{}"
 
     def tell(self, generation, text, uid="one", **status):
-        self.resource.tell(Seen(uid, generation, text, status))
+        self.resource.on_changed(Seen(uid, generation, text, status))
 
     def active(self):
         """Return what was written last of the condition Active: its generation and its status."""
@@ -152,7 +152,7 @@ async def test_a_successor_of_the_same_name_is_not_told_of_its_predecessor():
         await asyncio.sleep(5)
         assert site.written == []
 
-        site.resource.tell_gone("one")
+        site.resource.on_deleted("one")
         site.outcomes["other"] = BAD
         site.tell(1, "other", uid="two")
         await asyncio.sleep(5)
@@ -169,7 +169,7 @@ async def test_an_object_that_was_refused_and_is_gone_is_refused_no_more(seconds
         site.outcomes["first"] = Outcome(Result.INVALID, ("x: y",), "", ())
         site.tell(1, "first")
         await asyncio.sleep(seconds)
-        site.resource.tell_gone("one")
+        site.resource.on_deleted("one")
         await asyncio.sleep(5)
 
         assert site.offered == ["first"]

@@ -17,12 +17,12 @@ class ObjectStore:
         self.problem = problem
         self.seen = []
 
-    def tell(self, seen):
+    def on_changed(self, seen):
         if self.problem:
             raise self.problem
         self.seen.append(seen.generation)
 
-    def tell_gone(self, uid):
+    def on_deleted(self, uid):
         self.seen.append(uid)
 
 

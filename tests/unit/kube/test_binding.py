@@ -19,9 +19,9 @@ from scheduler.kube.binding import (
     SETTLE_SECONDS,
     BindObserver,
     Bound,
-    Refused,
-    Taken,
-    Vanished,
+    Conflicted,
+    NotBound,
+    PodGone,
     bind,
     binding_body,
     judge_conflict,
@@ -159,7 +159,7 @@ async def test_a_pod_somebody_else_bound_is_taken_and_not_posted_again():
 
     outcome = await outcome_of(api, counts=counts)
 
-    assert outcome == Taken("n2", 'pod web is already assigned to node "n2"')
+    assert outcome == Conflicted("n2", 'pod web is already assigned to node "n2"')
     assert (api.node, api.posted, counts.conflicts) == ("n2", 1, 1)
 
 
@@ -169,7 +169,7 @@ async def test_a_recreated_or_gated_pod_is_taken_by_nobody_in_particular(state):
 
     outcome = await outcome_of(api)
 
-    assert isinstance(outcome, Taken)
+    assert isinstance(outcome, Conflicted)
     assert outcome.node is None
     assert (api.node, api.posted) == ("", 1)
 
@@ -178,18 +178,18 @@ def test_a_conflict_that_names_our_node_means_bound():
     error = Conflict('409: pod web is already assigned to node "n1"')
 
     assert judge_conflict(error, "n1") == Bound("n1")
-    assert judge_conflict(error, "n11") == Taken("n1", str(error))
+    assert judge_conflict(error, "n11") == Conflicted("n1", str(error))
 
 
 async def test_a_deleted_pod_has_vanished():
-    assert await outcome_of(BindingApi(uid=None)) == Vanished()
+    assert await outcome_of(BindingApi(uid=None)) == PodGone()
 
 
 @pytest.mark.parametrize("error", [Forbidden("403"), Rejected("422"), Unauthorized("401")])
 async def test_a_refusal_is_final(error):
     api = BindingApi(posts=[error])
 
-    assert await outcome_of(api) == Refused(str(error))
+    assert await outcome_of(api) == NotBound(str(error))
     assert api.posted == 1
 
 
@@ -205,7 +205,7 @@ async def test_throttling_is_obeyed_and_then_the_pod_is_bound():
 async def test_throttling_without_end_is_a_refusal_after_bounded_waiting():
     api = BindingApi(posts=[Throttled("429: busy", retry_after_seconds=7)] * 99)
 
-    assert await outcome_of(api) == Refused("429: busy")
+    assert await outcome_of(api) == NotBound("429: busy")
     assert api.clock <= 60 * 1.1
 
 
@@ -242,7 +242,7 @@ async def test_reading_back_pauses_longer_and_longer_up_to_a_limit():
 
 @pytest.mark.parametrize(
     ("node", "uid", "outcome"),
-    [("n2", "u1", Taken("n2", "bound to n2")), ("", None, Vanished()), ("n1", "u2", Vanished())],
+    [("n2", "u1", Conflicted("n2", "bound to n2")), ("", None, PodGone()), ("n1", "u2", PodGone())],
 )
 async def test_a_lost_answer_may_turn_out_badly(node, uid, outcome):
     api = BindingApi(posts=[Lost(executed=False)], node=node, uid=uid)
@@ -263,14 +263,14 @@ async def test_a_first_post_that_lands_after_it_was_read_back_unbound_is_ours():
 async def test_a_conflict_on_a_second_post_is_read_back_before_it_is_believed():
     api = BindingApi(posts=[Lost(executed=False), Conflict("pod web is being deleted")])
 
-    assert await outcome_of(api) == Taken(None, "pod web is being deleted")
+    assert await outcome_of(api) == Conflicted(None, "pod web is being deleted")
     assert (api.posted, api.read) == (2, 2)
 
 
 async def test_posting_is_given_up_only_once_nothing_posted_can_land_any_more():
     api = BindingApi(posts=[Lost(executed=False)] * 99)
 
-    assert await outcome_of(api) == Refused("no answer")
+    assert await outcome_of(api) == NotBound("no answer")
     assert api.posted == 5
     assert api.clock >= 60
 
@@ -322,7 +322,7 @@ async def test_does_not_post_again_to_a_node_that_has_filled_after_a_429():
     api = BindingApi(posts=[Throttled("slow down", retry_after_seconds=1.0)])
     outcome = await bind(api, POD, "n1", settings=settings_for(api), objection=lambda: "it is full")
 
-    assert outcome == Refused("it is full")
+    assert outcome == NotBound("it is full")
     assert (api.posted, api.node) == (1, "")
 
 
@@ -330,6 +330,6 @@ async def test_an_objection_after_a_lost_answer_waits_until_the_first_post_is_de
     api = BindingApi(posts=[Lost(executed=False)])
     outcome = await bind(api, POD, "n1", settings=settings_for(api), objection=lambda: "it is full")
 
-    assert outcome == Refused("it is full")
+    assert outcome == NotBound("it is full")
     assert api.posted == 1
     assert api.clock >= SETTLE_SECONDS

@@ -22,7 +22,7 @@ from scheduler.kube.credentials import (
     load_credentials,
 )
 from scheduler.kube.kubeconfig import KubeconfigSource
-from scheduler.kube.proxies import spared
+from scheduler.kube.proxies import bypasses_proxy
 from scheduler.kube.rate_limit import RateLimiter
 
 
@@ -407,7 +407,7 @@ async def test_the_environment_may_name_a_proxy(no_proxy, direct, monkeypatch, t
     ],
 )
 def test_no_proxy_is_read_as_go_reads_it(host, no_proxy, direct):
-    assert spared(host, 443, no_proxy) is direct
+    assert bypasses_proxy(host, 443, no_proxy) is direct
 
 
 @pytest.fixture

@@ -9,9 +9,9 @@ from scheduler.errors import Conflict, Forbidden, NotFound, Rejected, Throttled,
 from scheduler.framework.decision import CLEAR, KEEP, SetTo
 from scheduler.kube.pod_status import (
     PATCH_RETRIES,
+    NotPatched,
     Obsolete,
     Patched,
-    Unwritten,
     condition_patch,
     nomination_change,
     nomination_patch,
@@ -180,7 +180,7 @@ async def test_four_failures_are_the_end():
 
     outcome, sleeps = await outcome_of(api)
 
-    assert outcome == Unwritten("500 number 3")
+    assert outcome == NotPatched("500 number 3")
     assert api.tries == 4
     assert len(sleeps) == 3
 
@@ -213,7 +213,7 @@ async def test_a_refusal_is_not_repeated(error):
 
     outcome, _ = await outcome_of(api)
 
-    assert outcome == Unwritten(str(error))
+    assert outcome == NotPatched(str(error))
     assert api.tries == 1
 
 
@@ -231,7 +231,7 @@ async def test_throttling_without_end_is_given_up():
 
     outcome, sleeps = await outcome_of(api)
 
-    assert outcome == Unwritten("429")
+    assert outcome == NotPatched("429")
     assert sleeps == [6]
 
 
