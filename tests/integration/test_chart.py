@@ -143,7 +143,7 @@ def test_the_schema_knows_the_fields_of_the_configuration_and_no_others():
     fields = properties(whole, document.KubeSchedulerConfiguration)
     properties(fields["leaderElection"], document.LeaderElection)
     properties(fields["clientConnection"], document.ClientConnection)
-    profile = properties(fields["profiles"]["items"], document.Profile)
+    profile = properties(fields["profiles"]["items"], document.KubeSchedulerProfile)
     properties(profile["pluginConfig"]["items"], document.PluginConfig)
 
 
