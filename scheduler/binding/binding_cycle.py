@@ -20,6 +20,7 @@ from scheduler.kube.binding import BindOutcome, Bound, Conflicted, NotBound, Pod
 from scheduler.kube.extenders import Extenders
 from scheduler.model.meta import PodUid
 from scheduler.model.pod import Pod
+from scheduler.observe import families
 from scheduler.queue.queued_pod import QueuedPod
 from scheduler.queue.scheduling_queue import SchedulingQueue
 from scheduler.reporting.clock import Clock
@@ -203,7 +204,8 @@ class BindingCycle:
         await self._requests.nominate(attempt)
         released = await wait
         result = "Error" if released.is_error else "Unschedulable" if released.why else "Success"
-        self._telemetry.permit_waited(result, self._now() - began)
+        seconds = self._now() - began
+        self._telemetry.metrics.observe(families.PERMIT_WAIT_DURATION, seconds, result)
         if released.why:
             failure = (
                 AttemptFailure.error(released.why, released.plugin)

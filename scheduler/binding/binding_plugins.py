@@ -245,7 +245,7 @@ class BindingPlugins:
         return self._cache.view()
 
     def _observer_of(self, attempt: BindingAttempt) -> Observer:
-        return self._supervisor.watch(attempt.profile, attempt.pod)
+        return self._supervisor.observer_for(attempt.profile, attempt.pod)
 
 
 def status_of(failure: AttemptFailure | None) -> str:

@@ -20,6 +20,7 @@ from scheduler.model.pod import Pod
 from scheduler.out_of_tree.plugin_supervisor import PluginSupervisor
 from scheduler.preemption.evictions import Evictions
 from scheduler.preemption.other_schedulers import OtherSchedulers
+from scheduler.observe import families
 from scheduler.queue.queued_pod import QueuedPod
 from scheduler.queue.scheduling_queue import SchedulingQueue
 from scheduler.reporting.clock import Clock
@@ -78,7 +79,7 @@ class SchedulingCycle:
             self._queue.nominated_pods(),
             self._seed,
             self.extenders.extenders,
-            self._supervisor.watch(profile, pod, self._telemetry.cycle_observer(profile)),
+            self._supervisor.observer_for(profile, pod, self._telemetry.cycle_observer(profile)),
         )
 
     async def decide(self, attempt: Attempt, pause: Callable[[], Awaitable[None]]) -> Decision:
@@ -168,7 +169,8 @@ class ScheduleOne:
             self._failures.handle(queued, AttemptFailure.capacity_taken(), started)
             return
         decision = await self._cycle.decide(attempt, pause)
-        self._telemetry.decided(self._clock.now() - started)
+        seconds = self._clock.now() - started
+        self._telemetry.metrics.observe(families.ALGORITHM_DURATION, seconds)
         node = decision.node if isinstance(decision, Bind) else ""
         self._other_schedulers.decided(pod, node)
         match decision:

@@ -122,7 +122,7 @@ class PluginSupervisor:
 
     # Calls of plugins.
 
-    def watch(self, profile: Profile, pod: Pod, inner: Observer = SILENT) -> Observer:
+    def observer_for(self, profile: Profile, pod: Pod, inner: Observer = SILENT) -> Observer:
         """Return an observer that supervises *profile*'s plugins in one cycle of *pod*."""
         out_of_tree = self._out_of_tree.get(profile.scheduler_name)
         # Most profiles have in-tree plugins only: those must not pay for this.
@@ -135,7 +135,7 @@ class PluginSupervisor:
         if not self.is_out_of_tree(profile, plugin):
             return question
         return lambda pod, *args: call_plugin(
-            point, plugin, self.watch(profile, pod), question, pod, *args
+            point, plugin, self.observer_for(profile, pod), question, pod, *args
         )
 
     def rules(self, profile: Profile, rules: ProfileRules) -> ProfileRules:

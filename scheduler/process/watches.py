@@ -87,6 +87,8 @@ class Watches:
                     await asyncio.sleep(_POLL_SECONDS)
         except TimeoutError:
             late = missing()
+            if not late:
+                return ""  # the last list was complete between the last look and the deadline
             # The configuration in force goes on with what it has watched so far.
             await self._reread(before)
             for each in new:

@@ -109,14 +109,6 @@ class Telemetry(BindObserver, EventObserver, LeaseObserver):
         for label in _labels(fact):
             self.metrics.observe(families.EVENT_HANDLING_DURATION, seconds, label)
 
-    def permit_waited(self, result: str, seconds: float) -> None:
-        """A pod waited *seconds* at Permit; *result* is the name of the status that ended it."""
-        self.metrics.observe(families.PERMIT_WAIT_DURATION, seconds, result)
-
-    def decided(self, seconds: float) -> None:
-        """A decision took *seconds*."""
-        self.metrics.observe(families.ALGORITHM_DURATION, seconds)
-
     # What became of pods.
 
     def bound(self, queued: QueuedPod, decision: Bind, *, started: float, now: float) -> None:

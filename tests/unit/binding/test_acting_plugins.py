@@ -111,7 +111,7 @@ def test_a_step_that_does_not_come_to_an_end_is_broken_off():
     supervisor = PluginSupervisor({"p": profile}, {"p": {"Acts"}}, observer, timer)
 
     async def main():
-        await CoroutineCall("PreBind", "Acts", supervisor.watch(profile, POD), act())
+        await CoroutineCall("PreBind", "Acts", supervisor.observer_for(profile, POD), act())
 
     try:
         with pytest.raises(PluginError, match="stalled: it gave no answer in PreBind"):

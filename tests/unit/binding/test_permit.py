@@ -33,6 +33,7 @@ async def test_who_is_allowed_is_bound(pod):
         await cluster.settle()
 
         assert cluster.node_of(pod) == "a"
+        assert cluster.metric("scheduler_scheduling_algorithm_duration_seconds_count") == 1
 
 
 @in_virtual_time
@@ -52,6 +53,8 @@ async def test_who_waits_keeps_the_place_and_is_asked_about_on_every_fact(pod):
         assert cluster.node_of(pod) == "a"
         assert doorman.waiting[-1] == ["pod"]
         assert cluster.core.queue.in_flight_counts()["PodPopped"] == 0
+        waited = cluster.metric("scheduler_permit_wait_duration_seconds_sum", result="Success")
+        assert waited == pytest.approx(10, abs=0.1)
 
 
 @in_virtual_time

@@ -100,12 +100,12 @@ class Supervised:
 
     def filter(self, pod=PODS[0]):
         profile = self.supervisor.profile("p")
-        watch = self.supervisor.watch(profile, pod)
+        watch = self.supervisor.observer_for(profile, pod)
         return filter_nodes(profile, PreFilterResult(), pod, NODES, {}, watch)
 
     def score(self, pod=PODS[0]):
         profile = self.supervisor.profile("p")
-        return score_nodes(profile, pod, NODES, self.supervisor.watch(profile, pod))
+        return score_nodes(profile, pod, NODES, self.supervisor.observer_for(profile, pod))
 
 
 def test_a_score_plugin_that_keeps_failing_is_disabled():
@@ -325,7 +325,7 @@ def test_the_innermost_plugin_is_to_blame(timer):
     observer = Recorder()
     supervisor = PluginSupervisor({}, {"p": {"Outer", "Inner"}}, observer, timer)
     profile = Profile("p", queue_sort=None)
-    watch = supervisor.watch(profile, PODS[0])
+    watch = supervisor.observer_for(profile, PODS[0])
 
     def outer():
         with pytest.raises(PluginError, match="'Inner' stalled"):
@@ -354,7 +354,7 @@ def test_a_stall_in_preemption_is_interrupted(timer):
     pod = make_pod("urgent", priority=5)
     nodes = make_table(make_node("a"), placed=[make_pod("low").on("a")])
 
-    decision = decide(Attempt(profile, pod, nodes, {}, observer=supervisor.watch(profile, pod)))
+    decision = decide(Attempt(profile, pod, nodes, {}, observer=supervisor.observer_for(profile, pod)))
 
     assert len(asked) == 2
     assert ("stalled", "Moody", "Filter") in observer.reported
@@ -383,7 +383,7 @@ def test_a_stall_in_post_filter_is_interrupted(timer, pauses):
     name = profile.scheduler_name
     supervisor = PluginSupervisor({name: profile}, {name: {"Stalls"}}, observer, timer)
 
-    watch = supervisor.watch(profile, PODS[0])
+    watch = supervisor.observer_for(profile, PODS[0])
     decision = decide(Attempt(profile, PODS[0], NODES, {}, observer=watch))
 
     assert ("stalled", "Stalls", "PostFilter") in observer.reported
@@ -413,7 +413,7 @@ def test_a_search_that_pauses_and_then_fails_has_not_succeeded():
     supervisor = PluginSupervisor({name: profile}, {name: {"Searches"}}, observer)
 
     for pod in PODS[:3]:
-        decide(Attempt(profile, pod, NODES, {}, observer=supervisor.watch(profile, pod)))
+        decide(Attempt(profile, pod, NODES, {}, observer=supervisor.observer_for(profile, pod)))
 
     assert observer.reported[-1] == ("stopped", name, "Searches")
 
@@ -499,7 +499,7 @@ def test_rules_of_in_tree_plugins_are_unchanged():
     supervisor = PluginSupervisor({"p": profile}, {}, Recorder())
 
     assert supervisor.rules(profile, rules_for(profile.plugins)).gates == [plugin]
-    assert supervisor.watch(profile, PODS[0], SILENT) is SILENT
+    assert supervisor.observer_for(profile, PODS[0], SILENT) is SILENT
 
 
 # In the whole scheduler.

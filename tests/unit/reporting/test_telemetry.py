@@ -103,10 +103,6 @@ def failed(reason):
             },
         ),
         (
-            lambda t: t.decided(0.25),
-            {"scheduler_scheduling_algorithm_duration_seconds_sum": 0.25},
-        ),
-        (
             lambda t: t.incoming("active", "UnscheduledPodAdd"),
             {'scheduler_queue_incoming_pods_total{event="UnscheduledPodAdd",queue="active"}': 1},
         ),
@@ -116,10 +112,6 @@ def failed(reason):
                 "scheduler_queueing_hint_execution_duration_seconds_count"
                 '{event="NodeAdd",hint="Queue",plugin="P"}': 1
             },
-        ),
-        (
-            lambda t: t.permit_waited("Success", 2.0),
-            {'scheduler_permit_wait_duration_seconds_sum{result="Success"}': 2},
         ),
         (lambda t: t.evicting(POD, "a", 4), {"scheduler_preemption_victims_sum": 4}),
         (
