@@ -1,7 +1,7 @@
-"""Checking beforehand: is the API server there, is it new enough, may we do what we have to?
+"""Checks the conditions to run: the API server's version and resources, and our permissions.
 
-Nothing is changed. Permissions are asked for, not tried: the API server says yes or no to each verb
-that scheduler.kube.permissions lists for the profiles of the configuration.
+Nothing is changed. An access review answers for each verb that `kube.permissions` lists for the
+profiles of the configuration; no verb is tried.
 """
 
 import asyncio
@@ -43,11 +43,11 @@ _TIMEOUT_SECONDS: Final = 10.0
 
 
 class Mark(Enum):
-    """What came of a check."""
+    """The result of a check."""
 
     OK = "ok"
     WARNING = "warning"
-    """Scheduling goes on, and something is amiss."""
+    """Scheduling works, but not all of it."""
     FAILED = "FAILED"
 
 
@@ -61,13 +61,13 @@ class Finding:
 
 
 def check(settings: RunSettings) -> list[Finding]:
-    """Ask the API server about everything that running with *settings* needs.
+    """Check everything that running with *settings* needs.
 
     Raises:
         ConfigurationError: If the configuration or the credentials cannot be used.
     """
     configuration, profiles = _built(settings)
-    ExtenderClient(configuration.extenders)  # says what is wrong with their certificates
+    ExtenderClient(configuration.extenders)  # raises if their certificates cannot be used
     needed = _everywhere(settings, profiles.values())
     election = configuration.leader_election
     if election.leader_elect:
@@ -77,7 +77,7 @@ def check(settings: RunSettings) -> list[Finding]:
 
 
 def rules(settings: RunSettings) -> tuple[Permission, ...]:
-    """Return what a ClusterRole has to grant for *settings*; no API server is asked.
+    """Return what a ClusterRole has to grant for *settings*; nothing is requested.
 
     Raises:
         ConfigurationError: If the configuration cannot be used.
@@ -172,7 +172,7 @@ def _once(needed: Iterable[Permission]) -> Iterable[Permission]:
 
 
 def judge_version(said: dict[str, Any]) -> Finding:
-    """Return whether the server that answered ``/version`` with *said* is one we know."""
+    """Return whether *said*, the answer of ``/version``, is a supported version."""
     minor = re.match(r"\d+", said["minor"])  # a provider may write 33+
     number = int(minor[0]) if minor else -1
     supported = f"1.{OLDEST_MINOR} to 1.{NEWEST_MINOR}"
@@ -185,7 +185,7 @@ def judge_version(said: dict[str, Any]) -> Finding:
 
 
 def judge_resource(needed: Permission, offered: Collection[tuple[str, str, str]]) -> Finding:
-    """Return whether the server has the resource of *needed* in the version we ask for."""
+    """Return whether the server has the resource of *needed* in the version that we use."""
     what = f"serves {needed.called}"
     if (needed.group, needed.version, needed.resource) in offered:
         return Finding(what, Mark.OK, needed.version)
@@ -196,8 +196,8 @@ def judge_resource(needed: Permission, offered: Collection[tuple[str, str, str]]
 
 def judge_permission(needed: Permission, granted: Collection[str]) -> Finding:
     """Return whether *granted* is all of *needed*."""
-    place = f" in {needed.namespace}" if needed.namespace else ""
-    what = f"may {','.join(needed.verbs)} {needed.called}{place}"
+    where = f" in {needed.namespace}" if needed.namespace else ""
+    what = f"may {','.join(needed.verbs)} {needed.called}{where}"
     if needed.name:
         what += f" ({needed.name})"
     missing = [verb for verb in needed.verbs if verb not in granted]

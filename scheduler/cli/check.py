@@ -1,4 +1,4 @@
-"""``py-scheduler check``: can it run here, and may it do what it has to?"""
+"""``py-scheduler check``: checks the API server and the permissions that a run needs."""
 
 from typing import Any
 
@@ -21,13 +21,13 @@ _WHAT = options(
         "--config-resource",
         metavar="NAME",
         default="",
-        help="The SchedulerConfiguration that it will follow; which plugins that enables is checked"
-        " when it is taken over.",
+        help="The SchedulerConfiguration object that it will follow; its plugins are checked when"
+        " it is applied.",
     ),
     option(
         "--rules",
         is_flag=True,
-        help="Print the rules of the ClusterRole that this configuration needs, and ask nobody.",
+        help="Print the rules of the ClusterRole that this configuration needs, and check nothing.",
     ),
     option(
         "--replace-default-scheduler",
@@ -37,7 +37,7 @@ _WHAT = options(
     option(
         "--insecure-metrics",
         is_flag=True,
-        help="It will serve metrics over plain HTTP, and so ask nobody who may read them.",
+        help="It will serve metrics over plain HTTP, which needs no permission for access reviews.",
     ),
 )
 
@@ -54,7 +54,7 @@ _CONNECTION = options(
 )
 
 _OUTPUT = options(
-    "Output", option("--debug", is_flag=True, help="Show where something went wrong.")
+    "Output", option("--debug", is_flag=True, help="Print the traceback of an error.")
 )
 
 
@@ -66,8 +66,9 @@ _OUTPUT = options(
 def check(ctx: click.Context, /, **flags: Any) -> None:
     """Check connection, API versions and permissions, and change nothing.
 
-    It asks as whom it is run, so run it with the scheduler's own credentials. Exit codes: 0 when
-    nothing is missing, 1 when something is, 2 for mistakes in flags, document or credentials.
+    It checks the permissions of its own credentials: run it with those of the scheduler. Exit
+    codes: 0 when nothing is missing, 1 when something is, 2 for mistakes in flags, document or
+    credentials.
     """
     ctx.meta[WITH_TRACEBACK] = flags["debug"]
     path = flags["config"]

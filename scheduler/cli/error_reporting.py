@@ -1,4 +1,4 @@
-"""What a user sees when something goes wrong."""
+"""Prints errors for users."""
 
 import traceback
 from typing import Any, Final
@@ -8,13 +8,13 @@ import click
 from scheduler.errors import ConfigurationError, SchedulerError
 
 WITH_TRACEBACK: Final = "scheduler.cli.with_traceback"
-"""Set in the context's ``meta`` by a command that was asked for details."""
+"""The key in the context's ``meta`` by which a command asks for the traceback as well."""
 
 _HINT: Final = "hint: --log-level debug shows where it happened"
 
 
 class ErrorReportingGroup(click.Group):
-    """A group whose commands fail with a sentence instead of a traceback."""
+    """A group whose commands print one line for each problem instead of a traceback."""
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the chosen command."""
@@ -25,7 +25,7 @@ class ErrorReportingGroup(click.Group):
         except ConfigurationError as error:
             _say(*error.problems)
             ctx.exit(2)
-        except Exception as error:  # noqa: BLE001 - the last place where anything can be caught
+        except Exception as error:  # noqa: BLE001 - the outermost frame of ours
             _show(error, in_full=ctx.meta.get(WITH_TRACEBACK, False))
             ctx.exit(1)
 

@@ -1,4 +1,4 @@
-"""``py-scheduler explain``: what would be decided about a pod, and why."""
+"""``py-scheduler explain``: explains what would be decided about a pod."""
 
 import sys
 from typing import Any, Final
@@ -80,7 +80,7 @@ _OUTPUT = options(
         default=0,
         help="Show at most this many feasible and rejected nodes each; 0: all.  [default: 0]",
     ),
-    option("--debug", is_flag=True, help="Show where something went wrong."),
+    option("--debug", is_flag=True, help="Print the traceback of an error."),
 )
 
 
@@ -139,7 +139,9 @@ def _check(name: str, flags: dict[str, Any]) -> None:
     if inputs.count(STDIN) > 1:
         raise click.UsageError("only one file can be read from standard input")
     if flags["snapshot"] and (flags["kubeconfig"] or flags["context"]):
-        raise click.UsageError("with --snapshot no API server is asked: leave out --kubeconfig")
+        raise click.UsageError(
+            "with --snapshot no API server is used: leave out --kubeconfig and --context"
+        )
     if not sys.stdin.isatty():
         return
     if STDIN in inputs:

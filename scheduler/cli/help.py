@@ -1,4 +1,4 @@
-"""Options in groups, and durations."""
+"""Help texts with options in groups; durations as options."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -11,7 +11,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class GroupedOption(click.Option):
-    """An option that help shows under a heading."""
+    """An option that ``--help`` lists under a heading."""
 
     def __init__(self, *args: Any, heading: str = "Other", **settings: Any) -> None:
         super().__init__(*args, **settings)
@@ -19,7 +19,7 @@ class GroupedOption(click.Option):
 
 
 class GroupedCommand(click.Command):
-    """A command whose help shows options by heading, in the order in which they were declared."""
+    """A command whose ``--help`` lists options by heading, in the order of their declaration."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write one section for each heading."""
@@ -47,7 +47,7 @@ def options(heading: str, *declared: Callable[[F], F]) -> Callable[[F], F]:
 
 
 def option(*names: str, **settings: Any) -> Callable[[Any], Any]:
-    """Declare an option that can stand under a heading."""
+    """Declare an option that can be listed under a heading."""
     return click.option(*names, cls=GroupedOption, **settings)
 
 

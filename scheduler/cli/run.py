@@ -1,4 +1,4 @@
-"""``py-scheduler run``: schedule until told to stop."""
+"""``py-scheduler run``: schedules until a signal ends it."""
 
 import contextlib
 import os
@@ -25,8 +25,8 @@ _CONFIGURATION = options(
         "--config-resource",
         metavar="NAME",
         default="",
-        help="The SchedulerConfiguration object that tells profiles, backoffs and extenders, and"
-        " may change at any time; --config then holds only what needs a restart.",
+        help="The SchedulerConfiguration object with profiles, backoffs and extenders, which may"
+        " change at any time; --config then has only what needs a restart.",
     ),
     option(
         "--pod-max-in-unschedulable-pods-duration",
@@ -34,7 +34,7 @@ _CONFIGURATION = options(
         callback=seconds,
         default="5m",
         show_default=True,
-        help="Try a pod again after this long even if nothing changed.",
+        help="Try an unschedulable pod again after this long without an event.",
     ),
     option(
         "--foreign-nomination-duration",
@@ -42,7 +42,7 @@ _CONFIGURATION = options(
         callback=seconds,
         default="10m",
         show_default=True,
-        help="Keep room for other schedulers' pods where they are nominated, so long; 0: never.",
+        help="Keep capacity free this long for nominated pods of other schedulers; 0: never.",
     ),
     option(
         "--plugin-timeout",
@@ -50,7 +50,7 @@ _CONFIGURATION = options(
         callback=seconds,
         default="1s",
         show_default=True,
-        help="Break off a plugin of your own that gives no answer for this long; 0: never.",
+        help="Interrupt an out-of-tree plugin that does not return for this long; 0: never.",
     ),
     option(
         "--drift-check-period",
@@ -63,8 +63,8 @@ _CONFIGURATION = options(
     option(
         "--replace-default-scheduler",
         is_flag=True,
-        help="Allow the names default-scheduler and kube-scheduler. Only where the cluster's own"
-        " scheduler is switched off: two under one name bind over each other.",
+        help="Allow the names default-scheduler and kube-scheduler. Use it only where the cluster's"
+        " own scheduler is switched off: two with one name both bind its pods.",
     ),
 )
 
@@ -94,12 +94,12 @@ _CONNECTION = options(
         "--kube-api-burst",
         metavar="NUMBER",
         type=int,
-        help="Requests that may go at once. Ignored with --config.  [default: 100]",
+        help="Requests allowed at once. Ignored with --config.  [default: 100]",
     ),
 )
 
 _LEADER_ELECTION = options(
-    "Leader election (each goes before the document)",
+    "Leader election (each flag overrides the document)",
     # Not one switch with two names: manifests for kube-scheduler say --leader-elect=false.
     option(
         "--leader-elect",
@@ -168,13 +168,13 @@ _SERVING = options(
         metavar="FILE",
         default="",
         help="The certificate to serve with, read again when it is rotated."
-        "  [default: made at the start, signed by itself]",
+        "  [default: self-signed, made at the start]",
     ),
     option("--tls-private-key-file", metavar="FILE", default="", help="Its private key."),
     option(
         "--insecure-metrics",
         is_flag=True,
-        help="Serve plain HTTP, to everybody, instead of HTTPS to whom the API server allows it.",
+        help="Serve plain HTTP to all clients, not HTTPS to those that the API server allows.",
     ),
 )
 
@@ -205,7 +205,7 @@ _LOGS = options(
 @_LOGS
 @click.pass_context
 def run(ctx: click.Context, /, **flags: Any) -> None:
-    """Schedule pods until told to stop.
+    """Schedule pods until a signal ends it.
 
     Without any option: the kubeconfig or service account at hand, kube-scheduler's default
     plugins, and pods that say "schedulerName: py-scheduler".
@@ -221,10 +221,10 @@ def run(ctx: click.Context, /, **flags: Any) -> None:
 
 @contextlib.contextmanager
 def _ending_at_once() -> Iterator[None]:
-    """End the process on a signal, until the application has begun what has to be ended in order.
+    """End the process at once on a signal, until the application handles signals itself.
 
-    The first process of a container is not ended by a signal that it does not handle, and reading
-    the credentials may take long: a plugin may be asked for them.
+    The first process of a container ignores a signal for which it has no handler, and reading the
+    credentials may take long: an exec plugin may provide them.
     """
     before = {
         number: signal.signal(number, _end_at_once) for number in (signal.SIGTERM, signal.SIGINT)
@@ -241,7 +241,7 @@ def _end_at_once(*_: object) -> NoReturn:
 
 
 def settings_from(flags: dict[str, Any]) -> RunSettings:
-    """Return what *flags* ask for, by their Python names; reads the document."""
+    """Return the settings of *flags*, by their Python names; reads the document."""
     path = flags["config"]
     return RunSettings(
         config_path=path or "",

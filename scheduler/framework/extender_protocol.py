@@ -134,7 +134,7 @@ class ExtenderVerdicts:
         return ()
 
 
-def in_turn(extenders: Sequence[Extender]) -> tuple[Extender, ...]:
+def in_order(extenders: Sequence[Extender]) -> tuple[Extender, ...]:
     """Return *extenders* in the order in which requests are sent: ignorable ones last."""
     return tuple(sorted(extenders, key=lambda extender: extender.ignorable))
 

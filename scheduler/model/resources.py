@@ -43,6 +43,8 @@ class ResourceRequirements(Struct, frozen=True):
 
 def is_extended(name: str) -> bool:
     """Tell whether *name* is an extended resource, as in ``example.com/gpu``."""
+    # Upstream validates the name with the prefix that resource quotas put before it
+    # (IsExtendedResourceName), hence "requests.".
     if "/" not in name or "kubernetes.io/" in name or name.startswith("requests."):
         return False
     return len(name) <= 63 + 253 and _QUALIFIED_NAME.fullmatch("requests." + name) is not None

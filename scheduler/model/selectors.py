@@ -61,6 +61,7 @@ class Requirement:
 
 def _compares(value: str | None, operator: str, operand: str) -> bool:
     """Compare as upstream does: an absent label, or a value that is no int64, never matches."""
+    assert operator in {GT, LT}, f"{operator} compares no numbers"
     left, right = parse_int64(value), parse_int64(operand)
     if left is None or right is None:
         return False
@@ -133,6 +134,7 @@ def compile_selector(selector: LabelSelector | None, field: str) -> Selector:
     return _compile(tuple(sorted(selector.match_labels.items())), selector.match_expressions, field)
 
 
+# Pods of one template have equal selectors, and watches deliver thousands of such pods.
 @lru_cache(maxsize=4096)
 def _compile(
     labels: tuple[tuple[str, str], ...],

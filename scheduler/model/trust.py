@@ -57,6 +57,8 @@ class Distrust(Struct, frozen=True):
 
 def distrust(owner: str, node: str, why: str, *, on_trial: bool = False) -> Distrust:
     """Return the distrust of *node* for pods of *owner*."""
+    assert owner, f"distrust of {node} by no owner"
+    assert node, f"distrust of no node by {owner}"
     return Distrust(metadata=ObjectMeta(namespace=owner, name=node), why=why, on_trial=on_trial)
 
 

@@ -131,6 +131,7 @@ def _is_victim_of(pod: Pod, other: Pod) -> bool:
 def _in_order(pod: Pod, nodes: NodeTable, diagnosis: Diagnosis) -> Rows:
     """Return the rows where preemption may help, in the order in which they are tried."""
     may_help = diagnosis.preemption_may_help.copy()
+    # A closed row stays closed whoever is evicted: what is malformed on it may be the node itself.
     may_help[list(nodes.closed)] = False
     rows = may_help.nonzero()[0]
     order: Rows = rows[np.argsort(hash_of(0, pod.uid, nodes.name_hashes[rows]), kind="stable")]
@@ -306,6 +307,7 @@ class _DryRun:
 
     def _candidates(self, found: Sequence[_DryRunRow]) -> Iterator[Candidate]:
         for each in found:
+            assert each.violations <= len(each.victims), "more violations than victims"
             node = self._nodes.names[each.row]
             if each.victims:
                 victims = tuple(sorted(each.victims, key=by_importance))

@@ -75,9 +75,10 @@ class InterPodAffinity:
         terms = pod.affinity_terms
         if terms.problem:
             return Refused(f"parsing pod: {terms.problem}", resolvable=False)
-        if terms.required_affinity or terms.required_anti_affinity or _any_existing(pod, nodes):
+        if terms.required_affinity or terms.required_anti_affinity:
             return None
-        return Skip()
+        existing = _existing_anti_affinity(pod, nodes)
+        return None if any(sums.total.any() for sums in existing) else Skip()
 
     def filter(self, pod: Pod, nodes: NodeTable) -> Iterator[Rejection]:
         """Reject each node for the first rule that *pod* would violate there.
@@ -191,10 +192,6 @@ def _violates_existing(pod: Pod, nodes: NodeTable) -> NodeMask:
     for sums in _existing_anti_affinity(pod, nodes):
         rejected |= sums.here > 0
     return rejected
-
-
-def _any_existing(pod: Pod, nodes: NodeTable) -> bool:
-    return any(sums.total.any() for sums in _existing_anti_affinity(pod, nodes))
 
 
 def _existing_anti_affinity(pod: Pod, nodes: NodeTable) -> Iterator[DomainSums]:

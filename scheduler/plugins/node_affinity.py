@@ -82,7 +82,11 @@ class NodeAffinity:
         Raises:
             MalformedObject: If a preferred term is invalid.
         """
-        affinities = tuple(_with_preferences(self._added, node_affinity_of(pod)))
+        affinities = [
+            each
+            for each in (self._added, node_affinity_of(pod))
+            if each and each.preferred_during_scheduling_ignored_during_execution is not None
+        ]
         if not affinities:
             return None
         scores = np.zeros(len(nodes), dtype=np.int64)
@@ -105,12 +109,6 @@ class NodeAffinity:
         if not required.matches(change.new):
             return required.in_doubt(change.new)
         return not isinstance(change.old, Node) or not required.matches(change.old)
-
-
-def _with_preferences(*affinities: Affinity | None) -> Iterator[Affinity]:
-    for affinity in affinities:
-        if affinity and affinity.preferred_during_scheduling_ignored_during_execution is not None:
-            yield affinity
 
 
 def _names_of(required: NodeSelector) -> frozenset[str] | None:

@@ -137,6 +137,8 @@ def _percentage(part: Int64s, whole: Int64s) -> Scores:
     Upstream multiplies in int64 and wraps around if the amount is too large; here such amounts are
     computed exactly, in Python's integers.
     """
+    assert part.dtype == whole.dtype == np.int64, f"{part.dtype} of {whole.dtype}"
+    assert part.shape == whole.shape, f"{part.shape} amounts of {whole.shape}"
     large = (part > _MULTIPLIED_MAXIMUM).nonzero()[0]
     exact = [
         MAX_NODE_SCORE * some // all_of_it

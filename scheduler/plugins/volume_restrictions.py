@@ -63,7 +63,7 @@ class VolumeRestrictions:
     def filter(self, pod: Pod, nodes: NodeTable) -> Iterator[Rejection]:
         """Reject nodes on which a disk is in use, and all on which an exclusive claim still is.
 
-        A what-if may free a claim by removing its user from one node: so each row is asked.
+        A what-if may free a claim by removing its user from one node: so each row is judged.
         """
         if not pod.storage:
             return

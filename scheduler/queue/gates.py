@@ -1,7 +1,6 @@
 """Gates: PreEnqueue plugins, which keep a pod out of the queue for a while."""
 
 from collections.abc import Mapping
-from functools import partial
 
 from scheduler.framework.plugin import PreEnqueuePlugin
 from scheduler.framework.rejection import Gate
@@ -21,27 +20,27 @@ class Gates:
         """Run the gates for *queued*, and return whether one keeps it out; *queued* shows which."""
         profile = queued.pod.spec.scheduler_name
         rules = self._rules.get(profile)
-        if rules and self._observer.pre_enqueue(profile, partial(self._run, rules, queued)):
-            return True
-        queued.gated_by = queued.gate_reason = ""
-        return False
-
-    def _run(self, rules: ProfileRules, queued: QueuedPod) -> bool:
-        gates = rules.gates
+        gates = rules.gates if rules else ()
         if queued.gated_by:
             # The gate that was closed last time most likely still is.
             gates = sorted(gates, key=lambda plugin: plugin.name != queued.gated_by)
+        began = self._observer.began()
         for plugin in gates:
             try:
                 gate = plugin.pre_enqueue(queued.pod)
             except Exception as problem:  # noqa: BLE001 - a bug keeps the plugin's pods out, no more
                 gate = Gate(f"plugin {plugin.name!r} raised {problem!r}")
             if gate is not None:
-                self._note(queued, plugin, gate)
-                return True
-        return False
+                self._close(queued, plugin, gate)
+                break
+        else:
+            queued.gated_by = queued.gate_reason = ""
+        if rules:
+            self._observer.pre_enqueue(profile, began)
+        return bool(queued.gated_by)
 
-    def _note(self, queued: QueuedPod, plugin: PreEnqueuePlugin, gate: Gate) -> None:
+    def _close(self, queued: QueuedPod, plugin: PreEnqueuePlugin, gate: Gate) -> None:
+        assert plugin.name, "a gate without a name would look open"
         queued.gated_by, queued.gate_reason = plugin.name, gate.reason
         if plugin.name not in queued.rejected_by:
             queued.rejected_by |= {plugin.name}

@@ -149,15 +149,14 @@ class Hints:
         return best
 
     def _helps(self, plugin: str, hint: Hint | None, queued: QueuedPod, change: Change) -> bool:
-
-        def ask() -> str:
-            try:
-                helps = hint is None or hint(queued.pod, change)
-            except Exception:  # noqa: BLE001 - a hint that fails must not strand the pod
-                return "Error"
-            return "Queue" if helps else "QueueSkip"
-
-        return self._observer.hint(plugin, change.event.label, ask) != "QueueSkip"
+        began = self._observer.began()
+        try:
+            helps = hint is None or hint(queued.pod, change)
+            result = "Queue" if helps else "QueueSkip"
+        except Exception:  # noqa: BLE001 - a hint that fails must not strand the pod
+            result = "Error"
+        self._observer.hint(plugin, change.event.label, result, began)
+        return result != "QueueSkip"
 
     def _find(self, event: ClusterEvent) -> Registered:
         hints = {profile: _matching(rules, event) for profile, rules in self._rules.items()}

@@ -1,9 +1,10 @@
-"""The queue's metrics port: the queue calls it without an import of what measures."""
+"""The queue's metrics port: the queue calls it without an import of what measures.
 
-from collections.abc import Callable
-from typing import Final, Protocol, TypeVar
+Calls of plugins are timed. The queue has no clock, so it fetches a moment before such a call and
+hands it back after.
+"""
 
-R = TypeVar("R")
+from typing import Final, Protocol
 
 
 class QueueObserver(Protocol):
@@ -15,16 +16,15 @@ class QueueObserver(Protocol):
     def unschedulable_delta(self, plugin: str, profile: str, delta: int) -> None:
         """One pod more or less waits because *plugin* of *profile* rejected it."""
 
-    def pre_enqueue(self, profile: str, ask: Callable[[], R]) -> R:
-        """Enclose the run of the gates of *profile* for one pod."""
+    def began(self) -> float:
+        """Return the moment at which plugins are called."""
         ...
 
-    def hint(self, plugin: str, event: str, ask: Callable[[], str]) -> str:
-        """Enclose a call of *plugin*'s queueing hint for *event*.
+    def pre_enqueue(self, profile: str, began: float) -> None:
+        """The gates of *profile* ran for one pod."""
 
-        Returns what *ask* returns: Queue, QueueSkip or Error.
-        """
-        ...
+    def hint(self, plugin: str, event: str, result: str, began: float) -> None:
+        """A queueing hint of *plugin* ran for *event*; it gave Queue, QueueSkip or Error."""
 
 
 class Silent:
@@ -36,13 +36,15 @@ class Silent:
     def unschedulable_delta(self, plugin: str, profile: str, delta: int) -> None:
         """Do nothing."""
 
-    def pre_enqueue(self, profile: str, ask: Callable[[], R]) -> R:  # noqa: ARG002
-        """Return what *ask* returns."""
-        return ask()
+    def began(self) -> float:
+        """Return nothing to measure from."""
+        return 0.0
 
-    def hint(self, plugin: str, event: str, ask: Callable[[], str]) -> str:  # noqa: ARG002
-        """Return what *ask* returns."""
-        return ask()
+    def pre_enqueue(self, profile: str, began: float) -> None:
+        """Do nothing."""
+
+    def hint(self, plugin: str, event: str, result: str, began: float) -> None:
+        """Do nothing."""
 
 
 SILENT: Final = Silent()

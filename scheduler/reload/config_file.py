@@ -1,8 +1,8 @@
-"""Watches the file that ``--config`` names, and offers what is written into it.
+"""Reads the file that ``--config`` names again and again, and offers what changes in it.
 
-It is read every second rather than watched by the kernel's means: a ConfigMap is mounted as a chain
-of symbolic links of which the kubelet exchanges one, and network filesystems tell of nothing. What
-was read counts once it was read twice alike, so that no half-written document is ever looked at.
+It is read every second instead of watched with inotify: a ConfigMap is mounted as a chain of
+symbolic links of which the kubelet replaces one, and network filesystems send no notifications. A
+text is offered once it was read twice, so that a half-written document is never used.
 """
 
 import asyncio
@@ -25,9 +25,9 @@ class ConfigFile:
     """A file that may change.
 
     Args:
-        path: Where it is.
-        text: What it held at the start.
-        offer: Takes a document, and tells what became of it.
+        path: Its path.
+        text: Its text at the start.
+        offer: Applies a document, and returns the outcome.
         period_seconds: How often it is read.
         clock: Monotonic seconds.
     """
@@ -53,10 +53,10 @@ class ConfigFile:
         """Read and offer until cancelled."""
         while True:
             await asyncio.sleep(self._period_seconds)
-            await self.look()
+            await self.read_once()
 
-    async def look(self) -> None:
-        """Read once; offer what is new and was there the last time already."""
+    async def read_once(self) -> None:
+        """Read once; offer a new text if the last read found the same."""
         try:
             text = await asyncio.to_thread(self._path.read_text, encoding="utf-8")
         except (OSError, UnicodeDecodeError) as problem:

@@ -1,4 +1,4 @@
-"""Decides what a changed configuration means; nothing is done here, and nobody is asked."""
+"""Decides what a changed configuration requires; nothing is applied here, and nothing requested."""
 
 import dataclasses
 from collections.abc import Collection, Iterable, Mapping
@@ -42,12 +42,12 @@ class Source(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A configuration that can be used, and what it takes.
+    """A configuration that can be used, with its profiles and resources to watch.
 
     Args:
         profiles: By scheduler name, built.
         out_of_tree: By scheduler name, the plugins that did not come with the scheduler.
-        watched: What has to be watched.
+        watched: The resources to watch.
         generation: That of the profiles.
     """
 
@@ -58,12 +58,12 @@ class Plan:
     generation: int = 0
 
     def outcome(self, result: Result, *problems: str) -> Outcome:
-        """Return *result*, with this configuration being the one in force."""
+        """Return *result* as an outcome while this configuration is in force."""
         return Outcome(result, problems, self.configuration.fingerprint, self.configuration.names)
 
 
 def plan_of(settings: RunSettings) -> Plan:
-    """Return what the process starts with.
+    """Return the plan that the process starts with.
 
     Raises:
         ConfigurationError: If the configuration or a plugin cannot be used.
@@ -76,7 +76,7 @@ def plan_of(settings: RunSettings) -> Plan:
 
 
 def _waiting(planned: Plan) -> Plan:
-    """Return *planned* without its profiles: no pod is served until an object tells of some."""
+    """Return *planned* without its profiles: no pod is scheduled until an object has some."""
     configuration = planned.configuration
     document = msgspec.structs.replace(configuration.document, profiles=())
     profiles = {"": Profile("", PrioritySort())}
@@ -89,20 +89,20 @@ def _waiting(planned: Plan) -> Plan:
 
 
 def plan(settings: RunSettings, running: Plan, text: str, source: Source) -> Plan | Outcome:
-    """Return what it takes to go on with the document *text*, or why that cannot be.
+    """Return the plan for the document *text*, or why there is none.
 
     Args:
-        settings: What the command line asked for.
-        running: What is in force.
+        settings: The settings of the command line.
+        running: The plan in force.
         text: The document.
-        source: Where it comes from; an object counts for what it says, a file for all it does not
-            say as well.
+        source: Its source; fields that an object does not have keep their values, those that a file
+            does not have get their defaults.
     """
     try:
         return _plan(settings, running, text, source)
     except ConfigurationError as problem:
         return running.outcome(Result.INVALID, *problem.problems)
-    except (Exception, SystemExit) as bug:  # noqa: BLE001 - plugins were imported and made
+    except (Exception, SystemExit) as bug:  # noqa: BLE001 - plugins were imported and built
         return running.outcome(Result.INVALID, f"a plugin raised {type(bug).__name__}: {bug}")
 
 
@@ -128,7 +128,7 @@ def _plan(settings: RunSettings, running: Plan, text: str, source: Source) -> Pl
 
 
 def _beside_the_resource(draft: Draft, running: Plan, changes: tuple[str, ...]) -> Outcome:
-    """Return what a changed file means that holds only what needs a restart."""
+    """Return the outcome of a changed file beside an object: its fields all need a restart."""
     check_beside_the_resource(draft)
     if changes:
         return running.outcome(Result.NEEDS_RESTART, *changes)
@@ -136,10 +136,10 @@ def _beside_the_resource(draft: Draft, running: Plan, changes: tuple[str, ...]) 
 
 
 def check_beside_the_resource(draft: Draft) -> None:
-    """Hold what a file may say where an object tells the rest.
+    """Check that a file beside an object has only fields that the object cannot have.
 
     Raises:
-        ConfigurationError: If it says more.
+        ConfigurationError: If it has others.
     """
     draft.decoder.problems.raise_if_any()
     if problems := misplaced(draft.decoder.written):
@@ -147,7 +147,7 @@ def check_beside_the_resource(draft: Draft) -> None:
 
 
 def first_plan(settings: RunSettings, draft: Draft, generation: int = 0) -> Plan:
-    """Return what it takes to run with *draft*.
+    """Return the plan to run with *draft*.
 
     Raises:
         ConfigurationError: With one line for each problem.
@@ -167,7 +167,7 @@ def first_plan(settings: RunSettings, draft: Draft, generation: int = 0) -> Plan
 
 
 def _try_out(planned: Plan) -> None:
-    """Ask plugins beforehand what the loop will ask them in one stroke with everything else."""
+    """Call what the loop calls while it exchanges configurations: it cannot stop halfway."""
     for name, profile in planned.profiles.items():
         try:
             rules_for(profile.plugins)
@@ -182,7 +182,7 @@ def _try_out(planned: Plan) -> None:
 def _with_raw(
     watched: Iterable[Watched[Any]], extenders: Iterable[Extender]
 ) -> tuple[Watched[Any], ...]:
-    """Keep objects as they came where an extender is to be sent them whole."""
+    """Keep the undecoded objects of resources that are sent to extenders."""
     wanted: set[Resource] = set()
     for extender in extenders:
         wanted.add(Resource.POD)
@@ -192,7 +192,7 @@ def _with_raw(
 
 
 def further_permissions(running: Plan, planned: Plan) -> tuple[Permission, ...]:
-    """Return what *planned* needs to be permitted that *running* does not."""
+    """Return the permissions that *planned* needs and *running* does not."""
     known = {
         (each.group, each.resource): each for each in cluster_permissions(running.profiles.values())
     }
@@ -206,7 +206,7 @@ def further_permissions(running: Plan, planned: Plan) -> tuple[Permission, ...]:
 
 
 def refusal(needed: Permission, granted: Collection[str]) -> str:
-    """Say what of *needed* is not *granted*, and what to do about it; empty where all is."""
+    """Return which verbs of *needed* are not *granted*, and what to do; empty if all are."""
     missing = [verb for verb in needed.verbs if verb not in granted]
     if not missing:
         return ""

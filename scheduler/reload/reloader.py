@@ -1,4 +1,4 @@
-"""Carries out what a changed configuration means."""
+"""Applies a changed configuration."""
 
 import asyncio
 import time
@@ -9,7 +9,7 @@ from typing import Any, Final
 from scheduler.config.change import Outcome, Result
 from scheduler.config.run_settings import RunSettings
 from scheduler.errors import ApiError, ConfigurationError
-from scheduler.framework.extender_protocol import in_turn
+from scheduler.framework.extender_protocol import in_order
 from scheduler.kube.extender_client import ExtenderClient
 from scheduler.kube.extenders import Extenders
 from scheduler.kube.requests import Requests
@@ -21,19 +21,19 @@ from scheduler.reload.plan import Plan, Source, further_permissions, plan, refus
 from scheduler.reload.report import Report
 
 LISTING_SECONDS: Final = 30.0
-_PARTING_SECONDS: Final = 1.0
+_CLOSE_CHECK_SECONDS: Final = 1.0
 
 
 class Reloader:
-    """Knows which configuration is in force, and exchanges it.
+    """Keeps the plan in force, and replaces it.
 
     Args:
-        settings: What the command line asked for.
-        running: What the process was started with.
+        settings: The settings of the command line.
+        running: The plan that the process was started with.
         core: The loop that goes on with another configuration.
-        watches: Told what else is to be watched.
-        requests: Where permissions are asked for, by a replica that does not lead as well.
-        report: Hears what became of each configuration.
+        watches: Starts further watches.
+        requests: Sends access reviews, which a standby needs as well.
+        report: Reports the outcome of each configuration.
         may_act: Tells whether this process leads right now.
         clock: Monotonic seconds, those of the loop.
     """
@@ -59,16 +59,16 @@ class Reloader:
         self._report = report
         self._may_act = may_act
         self._clock = clock
-        self._turn = asyncio.Lock()
-        self._parting: set[asyncio.Task[None]] = set()
+        self._one_at_a_time = asyncio.Lock()
+        self._closing: set[asyncio.Task[None]] = set()
 
     def written(self) -> dict[str, Any]:
         """Return the document in force, JSON-encodable; secrets are withheld."""
         return self.running.configuration.written()
 
     async def offer(self, text: str, source: Source) -> Outcome:
-        """Go on with the document *text* if that can be, and tell what became of it."""
-        async with self._turn:
+        """Apply the document *text* if that is possible, and return the outcome."""
+        async with self._one_at_a_time:
             # In a thread, since plugins may have to be imported for it.
             planned = await asyncio.to_thread(plan, self._settings, self.running, text, source)
             outcome = planned if isinstance(planned, Outcome) else await self._apply(planned)
@@ -76,13 +76,15 @@ class Reloader:
             return outcome
 
     async def close(self) -> None:
-        """Part from the extenders of all configurations but the first."""
-        for task in self._parting:
+        """Close the connections to extenders of all configurations but the first."""
+        for task in self._closing:
             task.cancel()
-        await asyncio.gather(*self._parting, return_exceptions=True)
+        await asyncio.gather(*self._closing, return_exceptions=True)
         await self._connected.aclose()
 
     async def _apply(self, planned: Plan) -> Outcome:
+        # Plugins of an earlier generation are not blamed any more: two must never share one.
+        assert planned.generation > self.running.generation
         try:
             missing = await self._missing_permissions(planned)
         except ApiError as error:
@@ -103,7 +105,7 @@ class Reloader:
         await connected.enter_async_context(extenders)
         setup = loop_configuration_of(planned, self._settings, extenders, self._may_act)
         applied = await self._swap(setup)
-        self._part_from(self._connected, self._extenders)
+        self._close_connections(self._connected, self._extenders)
         self._connected, self._extenders = connected, setup.extenders
         self.running = planned
         self._report.applied(planned.configuration, applied)
@@ -116,23 +118,23 @@ class Reloader:
         return [line for line in said if line]
 
     async def _swap(self, setup: LoopConfiguration) -> AppliedConfiguration:
-        """Let the loop exchange everything, between two pods, once it has applied all facts."""
+        """Let the loop exchange everything between two pods, after the facts that came before."""
         done: asyncio.Future[AppliedConfiguration] = asyncio.get_running_loop().create_future()
         self._core.inbox.put(
             lambda: done.set_result(self._core.apply_configuration(setup, self._clock()))
         )
         return await done
 
-    def _part_from(self, connected: AsyncExitStack, extenders: Extenders) -> None:
-        """Close connections once no pod on its way may be bound by their extenders."""
+    def _close_connections(self, connected: AsyncExitStack, extenders: Extenders) -> None:
+        """Close connections once no pod in the binding cycle needs their extenders."""
         task = asyncio.get_running_loop().create_task(self._close_later(connected, extenders))
-        self._parting.add(task)
-        task.add_done_callback(self._parting.discard)
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
 
     async def _close_later(self, connected: AsyncExitStack, extenders: Extenders) -> None:
         try:
             while self._core.binding.uses(extenders):  # noqa: ASYNC110 - nobody is in a hurry
-                await asyncio.sleep(_PARTING_SECONDS)
+                await asyncio.sleep(_CLOSE_CHECK_SECONDS)
         finally:
             await connected.aclose()
 
@@ -140,7 +142,7 @@ class Reloader:
 def loop_configuration_of(
     planned: Plan, settings: RunSettings, extenders: ExtenderClient, may_act: Callable[[], bool]
 ) -> LoopConfiguration:
-    """Return what *planned* means for the loop."""
+    """Return the part of *planned* that the loop needs."""
     configuration = planned.configuration
     return LoopConfiguration(
         planned.profiles,
@@ -151,6 +153,6 @@ def loop_configuration_of(
             settings.pod_seconds_unschedulable_maximum,
             settings.foreign_nomination_seconds,
         ),
-        Extenders(tuple(in_turn(configuration.extenders)), extenders.asked_only_while(may_act)),
+        Extenders(tuple(in_order(configuration.extenders)), extenders.asked_only_while(may_act)),
         frozenset(each.resource for each in planned.watched),
     )

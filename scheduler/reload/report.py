@@ -1,4 +1,4 @@
-"""Tells what became of a changed configuration: a log line, metrics, and an event."""
+"""Reports the outcome of a changed configuration: a log line, metrics, and an event."""
 
 import time
 from collections.abc import Callable
@@ -18,14 +18,14 @@ _STAYS: Final = "what was in force before stays in force"
 
 
 class Report:
-    """Hears what becomes of configurations.
+    """Reports the outcomes of configurations.
 
     Args:
         metrics: Counts them.
-        record: Takes events.
-        ourselves: What an event about a file is told of: this process's pod.
-        configuration: What the process starts with.
-        wall: Unix seconds.
+        record: Writes an event.
+        ourselves: This process's pod, which events about a file refer to.
+        configuration: The one that the process starts with.
+        wall: Unix seconds, for the metric of the last change; nothing is decided by it.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class Report:
         self._applied_at = wall()
         self._fingerprint = configuration.fingerprint
         self._refused: set[str] = set()
-        self._told: dict[str, Outcome] = {}
+        self._last: dict[str, Outcome] = {}
         metrics.read(families.CONFIGURATION_TIMESTAMP, self._read_applied_at)
         metrics.read(families.CONFIGURATION_GOOD, self._read_good)
         metrics.read(families.CONFIGURATION_INFO, lambda: {self._fingerprint: 1.0})
@@ -52,7 +52,7 @@ class Report:
             profiles=list(configuration.names),
             fingerprint=configuration.fingerprint,
         )
-        _tell_oddities(configuration)
+        _log_warnings(configuration)
 
     def _read_applied_at(self) -> dict[tuple[str, ...], float]:
         return {(): self._applied_at}
@@ -61,7 +61,7 @@ class Report:
         return {(): float(not self._refused)}
 
     def applied(self, configuration: SchedulerConfiguration, applied: AppliedConfiguration) -> None:
-        """Tell of a configuration that is in force from now on."""
+        """Report a configuration that is in force from now on."""
         self._applied_at = self._wall()
         self._fingerprint = configuration.fingerprint
         log.info(
@@ -71,13 +71,13 @@ class Report:
             pods_taken=applied.adopted,
             pods_left=applied.dismissed,
         )
-        _tell_oddities(configuration)
+        _log_warnings(configuration)
 
     def judged(self, source: str, outcome: Outcome) -> None:
-        """Count a configuration, and tell why it is not in force if it is not."""
-        if outcome.result.is_transient and self._told.get(source) == outcome:
+        """Count a configuration, and log why it is not in force if it is not."""
+        if outcome.result.is_transient and self._last.get(source) == outcome:
             return  # it was tried again, and nothing is new
-        self._told[source] = outcome
+        self._last[source] = outcome
         self._metrics.count(families.CONFIGURATIONS, source, outcome.result)
         # One source says nothing about another: a file that stays as it was makes no object good.
         if outcome.good:
@@ -95,12 +95,12 @@ class Report:
             self._record(configuration_judged(self._ourselves, outcome))
 
     def forget(self, source: str) -> None:
-        """Hear that *source* is gone, and what it said last, good or bad, with it."""
+        """Forget the last outcome of *source*, which no longer exists."""
         self._refused.discard(source)
-        self._told.pop(source, None)
+        self._last.pop(source, None)
 
     def broke_off(self, source: str, problem: Exception, again_in_seconds: float) -> None:
-        """Tell that a defect of ours keeps us from hearing what *source* says."""
+        """Log that a defect of ours ended the watch of *source*, which starts again later."""
         self._refused.add(source)
         log.error(
             event_names.CONFIGURATION_UNFOLLOWED,
@@ -112,7 +112,7 @@ class Report:
         )
 
 
-def _tell_oddities(configuration: SchedulerConfiguration) -> None:
+def _log_warnings(configuration: SchedulerConfiguration) -> None:
     if configuration.ignored_fields:
         log.warning(
             event_names.CONFIGURATION_IGNORED,

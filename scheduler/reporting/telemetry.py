@@ -8,9 +8,9 @@ What is only counted is counted where it happens, by `Telemetry.metrics`.
 
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Final, TypeVar
+from typing import Final
 from urllib.parse import urlsplit
 
 from scheduler.errors import ApiError, Gone
@@ -38,8 +38,6 @@ from scheduler.observe.logs import get_logger
 from scheduler.observe.metrics import Metrics
 from scheduler.observe.pod_history import PodHistory, render
 from scheduler.queue.queued_pod import QueuedPod
-
-R = TypeVar("R")
 
 log = get_logger()
 
@@ -289,23 +287,21 @@ class Telemetry(BindObserver, EventObserver, LeaseObserver):
         self._unschedulable[plugin, profile] += delta
         assert self._unschedulable[plugin, profile] >= 0, f"fewer than no pods wait for {plugin}"
 
-    def pre_enqueue(self, profile: str, ask: Callable[[], R]) -> R:
+    def began(self) -> float:
+        """Return the moment at which plugins are called."""
+        return time.perf_counter()
+
+    def pre_enqueue(self, profile: str, began: float) -> None:
         """Time the PreEnqueue plugins for one pod; the status is Success whatever they answer."""
-        began = time.perf_counter()
-        answer = ask()
         seconds = time.perf_counter() - began
         self.metrics.observe(
             families.EXTENSION_POINT_DURATION, seconds, "PreEnqueue", "Success", profile
         )
-        return answer
 
-    def hint(self, plugin: str, event: str, ask: Callable[[], str]) -> str:
+    def hint(self, plugin: str, event: str, result: str, began: float) -> None:
         """Time one queueing hint."""
-        began = time.perf_counter()
-        result = ask()
         seconds = time.perf_counter() - began
         self.metrics.observe(families.HINT_DURATION, seconds, plugin, event, result)
-        return result
 
     # Events (scheduler.kube.events).
 

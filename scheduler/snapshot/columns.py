@@ -87,6 +87,7 @@ class ClusterColumns:
         self.objects = ClusterObjects()
         self.allocatable: dict[str, CountColumn] = {}
         self.requested: dict[str, CountColumn] = {}
+        # These two are never dropped: scores read them for every pod.
         self.nonzero_requested = {CPU: CountColumn(), MEMORY: CountColumn()}
         self.pod_counts = CountColumn()
         self.unschedulable = CountColumn()
@@ -134,6 +135,7 @@ class ClusterColumns:
         self._erase(row, self.nodes[row])
         self.volumes.remove_node(row)
         self.victims_column.forget(row)
+        # Rows stay dense, so that no operation over all rows needs a mask of those in use.
         last = len(self.nodes) - 1
         if row != last:
             self._move(last, row)
@@ -245,7 +247,10 @@ class ClusterColumns:
 
     def _account(self, row: int, pod: Pod, sign: int) -> None:
         self.pod_counts.add(row, sign)
+        # How much a malformed pod requests is unknown; the cache closes its row instead.
         if not pod.malformed:
+            # Not `requests`: until a resize in place is done, the kubelet keeps what it allocated
+            # before (KEP-1287).
             for name, amount in pod.placed_requests.items():
                 self.requested.setdefault(name, CountColumn()).add(row, sign * amount)
                 if sign < 0 and name not in self.nonzero_requested:

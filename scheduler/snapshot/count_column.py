@@ -71,6 +71,7 @@ class CountColumn:
     def add(self, row: int, count: int) -> None:
         """Add *count* to *row*."""
         array = self._array
+        # Nearly every call ends here, once for each resource of every pod that is added or removed.
         if array is not None and row < len(array) and not self._beyond:
             total = array.item(row) + count
             if total <= COUNT_MAXIMUM:

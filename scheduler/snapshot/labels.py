@@ -71,6 +71,7 @@ class LabelIndex:
 
     def set(self, row: int, node: Node) -> None:
         """Set the labels of *row* to those of *node*."""
+        # Node labels change rarely, so all masks are dropped, affected or not.
         self._masks.clear()
         overfull = []
         for key, column in self._columns.items():

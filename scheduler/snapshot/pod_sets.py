@@ -106,6 +106,8 @@ class PodSetColumns:
             column = self._columns[wanted] = self._build(wanted, rows)
             for namespace in _namespaces(wanted):
                 self._by_namespace.setdefault(namespace, {})[wanted] = column
+            # Each column costs an addition for every pod: without a limit, those of
+            # deleted workloads would slow down every update.
             if len(self._columns) > _COLUMNS_KEPT:
                 self._forget(*self._columns.popitem(last=False))
         else:

@@ -20,6 +20,7 @@ _MIX_2: Final = np.uint64(0x94D049BB133111EB)
 
 def hash_of(seed: int, uid: str, name_hashes: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Return a 64-bit hash for each node (splitmix64's finalizer)."""
+    # NumPy's uint64 wraps around as splitmix64 demands; Python's integers do not.
     salt = np.uint64((hash_name(uid) ^ seed) & 0xFFFFFFFFFFFFFFFF)
     mixed = (name_hashes ^ salt) + _GAMMA
     mixed = (mixed ^ (mixed >> np.uint64(30))) * _MIX_1

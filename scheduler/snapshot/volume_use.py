@@ -175,6 +175,7 @@ class VolumeUse:
         if not pod.storage:
             return frozenset()
         found: set[UniqueVolume | None] = set()
+        # `Pod.claims` has one entry for each such volume, in the order of the volumes.
         claims = iter(pod.claims)
         for source in pod.storage:
             if source.persistent_volume_claim is not None or source.ephemeral is not None:

@@ -53,6 +53,7 @@ class _Step:
 
     def back_to(self, known: Callable[["_Step"], bool]) -> list["_Step"]:
         """Return this step and those before it, back to the latest with a *known* result."""
+        # A loop and no recursion: a node may have thousands of pods, and each is a step.
         steps = [self]
         while steps[-1].before is not None and not known(steps[-1]):
             steps.append(steps[-1].before)

@@ -123,6 +123,7 @@ def _check_delayed(
     matches = match_volumes(free, nodes.objects, nodes)
     found.numbers, found.matches = matches.numbers, matches.matches
     found.provisioned = tuple((*selected, *match.left) for match in matches.matches)
+    assert len(found.numbers) == len(nodes), f"{len(found.numbers)} matches of {len(nodes)} rows"
     considered = ~found.no_volume
     provisioners = {
         claim.key: _provisioner_of(claim, nodes) for left in found.provisioned for claim in left

@@ -47,6 +47,7 @@ def plan_volumes(claims: Claims, node: str, nodes: NodeTable) -> VolumePlan | st
         return found.failures[0].text
     if why := ", ".join(reason for mask, reason in found.reasons if mask[0]):
         return why
+    assert len(found.matches) == len(found.provisioned), "a match without its other claims"
     number = int(found.numbers[0])
     return VolumePlan(found.matches[number].found, found.provisioned[number])
 

@@ -223,14 +223,14 @@ def test_mistakes_in_flags_are_usage_errors(app, args):
     assert app.settings is None
 
 
-def test_help_is_grouped_and_tells_defaults():
+def test_help_is_grouped_and_shows_defaults():
     text = invoke("run", "--help").stdout
 
     headings = [line for line in text.splitlines() if line.endswith(":") and line[0] != " "]
     assert headings == [
         "Configuration:",
         "API server:",
-        "Leader election (each goes before the document):",
+        "Leader election (each flag overrides the document):",
         "Health, metrics and configuration:",
         "Logs:",
         "Other:",

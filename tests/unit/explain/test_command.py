@@ -72,7 +72,7 @@ def test_documents_can_be_read_back(files, output, read):
         ((), "give either the NAME of a pod or a manifest with -f"),
         (("web", "-f", "x"), "give either the NAME of a pod or a manifest with -f"),
         (("-f", "-", "-s", "-"), "only one file can be read from standard input"),
-        (("web", "-s", "x", "--context", "c"), "with --snapshot no API server is asked"),
+        (("web", "-s", "x", "--context", "c"), "with --snapshot no API server is used"),
         (("web", "-s", "nowhere"), "error: --snapshot: cannot read nowhere: No such file"),
         (("shop/web", "-s", "x"), "a name has no slash: write -n shop web"),
     ],

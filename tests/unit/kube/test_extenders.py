@@ -18,7 +18,7 @@ from scheduler.framework.decision import KEEP, Bind, Park, Preempt, Retry
 from scheduler.framework.extender_protocol import (
     ExtenderRequests,
     bind_request,
-    in_turn,
+    in_order,
     is_interested,
     read_bind,
 )
@@ -77,7 +77,7 @@ def three_nodes() -> ClusterCache:
 async def decide(extenders, pod=None, cache=None):
     """Run one cycle, asking extenders over HTTP."""
     cache = cache or three_nodes()
-    attempt = Attempt(profile(), pod or make_pod("p"), cache.view(), {}, 0, in_turn(extenders))
+    attempt = Attempt(profile(), pod or make_pod("p"), cache.view(), {}, 0, in_order(extenders))
     cycle, answers = schedule(attempt), None
     async with ExtenderClient(extenders) as client:
         while True:
@@ -285,7 +285,7 @@ async def test_whole_objects_are_sent_as_they_came(service):
 def test_ignorable_extenders_go_last():
     first, last = Extender(url_prefix="http://1"), Extender(url_prefix="http://2", ignorable=True)
 
-    assert in_turn([last, first]) == (first, last)
+    assert in_order([last, first]) == (first, last)
 
 
 def test_an_extender_with_managed_resources_hears_of_pods_that_name_one():

@@ -59,13 +59,14 @@ class CountingObserver:
     def unschedulable_delta(self, plugin, profile, delta):
         self.unschedulable[plugin] += delta
 
-    def pre_enqueue(self, profile, ask):
-        return ask()
+    def began(self):
+        return 0.0
 
-    def hint(self, plugin, event, ask):
-        result = ask()
+    def pre_enqueue(self, profile, began):
+        pass
+
+    def hint(self, plugin, event, result, began):
         self.hints[plugin, event, result] += 1
-        return result
 
 
 FIT = Rejector("Fit", Requeue(NODE_ADD), Requeue(ClusterEvent(POD, Action.DELETE)))

@@ -96,10 +96,9 @@ class StrictObserver(CountingObserver):
         super().unschedulable_delta(plugin, profile, delta)
         assert self.unschedulable[plugin] >= 0
 
-    def hint(self, plugin, event, ask):
-        result = super().hint(plugin, event, ask)
+    def hint(self, plugin, event, result, began):
+        super().hint(plugin, event, result, began)
         assert result != "Error"
-        return result
 
 
 class QueueConversation(RuleBasedStateMachine):

@@ -22,7 +22,7 @@ class Site:
     async def look(self, times=1):
         for _ in range(times):
             self.now += 1.0
-            await self.file.look()
+            await self.file.read_once()
 
 
 @pytest.fixture

@@ -111,7 +111,7 @@ def failed(reason):
             {'scheduler_queue_incoming_pods_total{event="UnscheduledPodAdd",queue="active"}': 1},
         ),
         (
-            lambda t: t.hint("P", "NodeAdd", lambda: "Queue"),
+            lambda t: t.hint("P", "NodeAdd", "Queue", t.began()),
             {
                 "scheduler_queueing_hint_execution_duration_seconds_count"
                 '{event="NodeAdd",hint="Queue",plugin="P"}': 1
