@@ -102,7 +102,7 @@ def _requests(resources: Json | None) -> Requests:
 
 
 def _requests_at_pod_level(spec: Json, total: Requests) -> dict[str, int]:
-    """The increments (or decrements) that turn the containers' total into the pod's own wish."""
+    """The increments (or decrements) that turn the containers' total into the pod-level request."""
     wished = _requests(spec.get("resources"))
     return {name: value - total[name] for name, value in wished.items()}
 
@@ -114,7 +114,7 @@ def _refused_by_resources(pod: Json, node: Json, others: Sequence[Json]) -> Refu
     wanted = requests_of(pod)
     used = sum((requests_of(other) for other in others), Requests())
     for name in _in_order(wanted):
-        # Extended resources that a node does not know are somebody else's business.
+        # As in the real kubelet: extended resources that a node does not know are not checked.
         if "/" in name and name not in capacity:
             continue
         if wanted[name] > capacity[name] - used[name]:

@@ -79,7 +79,7 @@ class AdmittingKubelet:
             (_NODES, {}, self._node_changed),
             (_PODS, {"fieldSelector": "spec.nodeName!="}, self._pod_changed),
         ):
-            # Pods are judged by their nodes, so nodes come first.
+            # Pods are admitted by what their nodes have, so nodes are listed first.
             listed = asyncio.Event()
             self._start(self._follow(path, query, handle, listed))
             await listed.wait()
@@ -204,7 +204,7 @@ class AdmittingKubelet:
             return  # a node without an object has no kubelet either
         refusal = self._refusal(name, pod, node)
         if refusal is not None and refusal.reason == "NodeAffinity":
-            # A label may be newer than what we have heard, so the kubelet looks again.
+            # A label may be newer than our watch, so the kubelet reads the node again.
             refusal = self._refusal(name, pod, await self._read_node(name) or node)
         if refusal is None:
             self._admitted.setdefault(name, set()).add(pod["metadata"]["uid"])
@@ -236,7 +236,7 @@ class AdmittingKubelet:
     async def _until_answered(
         self, method: str, path: str, body: Json | None = None
     ) -> Json | None:
-        """Ask until the server answers; None: the object is gone, or another has its name."""
+        """Repeat a request until the server answers; None if the object is gone or was replaced."""
         content_type = STRATEGIC_PATCH if method == "PATCH" else None
         while True:
             try:
@@ -305,7 +305,7 @@ async def _serve(options: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    """Run until told to stop."""
+    """Run until a signal ends it."""
     parser = argparse.ArgumentParser(prog="python -m hack.admitting_kubelet", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--kubeconfig", type=Path, required=True)

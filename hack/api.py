@@ -148,7 +148,7 @@ class AsyncApi:
             yield json.loads(line)
 
     async def watch_lines(self, path: str, query: Mapping[str, str]) -> AsyncIterator[bytes]:
-        """Yield watch events as they come, for whoever decodes less than all of them."""
+        """Yield the undecoded lines of a watch, for callers that decode a part of each."""
         assert self._session is not None, "use `async with`"
         url = f"{path}?{urlencode({**query, 'watch': '1'})}"
         async with self._session.get(url) as response:

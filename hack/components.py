@@ -1,4 +1,4 @@
-"""Command lines: what each component must be told to run on the loopback, for tests.
+"""Command lines: what each component needs to run on the loopback, for tests.
 
 Functions from places and options to arguments; nothing is started here.
 """
@@ -169,7 +169,7 @@ def kube_controller_manager(files: Files, port: int, *, node_lifecycle: bool) ->
 
 
 def admission_off(*, accounts: bool, node_lifecycle: bool, benchmark: bool) -> Arguments:
-    """The admission plugins that would insist on what nobody here does.
+    """The admission plugins that would require what no component does here.
 
     Args:
         accounts: whether somebody makes service accounts.

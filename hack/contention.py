@@ -1,15 +1,15 @@
 """``make contention``: py-scheduler and kube-scheduler fill the same nodes at the same time.
 
-Everything is real but the nodes, of which `hack.admitting_kubelet` plays the kubelets: it takes
-pods first come, first served, and fails the others. Half of the pods belong to each scheduler, all
-of them to ReplicaSets, and together they ask for all there is. Every other second some of both are
-deleted, so that both schedulers hear of the same free places at once. Now and then a ReplicaSet of
-ours wants to have more important pods: it must evict, mostly pods that kube-scheduler brings back.
+Everything is real but the kubelets, which `hack.admitting_kubelet` replaces: it admits pods in the
+order of their bindings and fails those that do not fit. Each scheduler has half of the pods, all in
+ReplicaSets, and together they request all capacity. Every other second some pods of both are
+deleted, so that both schedulers see the same free capacity at once. Now and then a ReplicaSet of
+ours gets important pods, which must preempt, mostly pods that kube-scheduler then schedules again.
 
-Counted are refusals by kubelets, by owner and node. A refusal is a *further* one of another if its
-pod was bound after the other was to be seen. With NodeTrust there must be at most two of them for
-each, and capacity freed for an owner may be taken on a node at most three times; without it both
-numbers are printed for comparison.
+The run counts rejections by kubelets, by owner and node. A rejection is a *further* one of another
+if its pod was bound after the other could be seen. With NodeTrust there may be at most two further
+ones of each, and one owner's preemptions on one node may be undone at most three times. Without
+NodeTrust both numbers are printed for comparison.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class Result:
 
     @property
     def most_undone(self) -> int:
-        """How often the room of one owner on one node was undone at most."""
+        """The most often that one owner's preemptions on one node were undone."""
         return max(self.undone.values(), default=0)
 
     @property
@@ -111,7 +111,7 @@ class Result:
         if self.trust and self.most_further > MOST_FURTHER:
             yield f"{self.most_further} further refusals of one owner on one node"
         if self.trust and self.most_undone > MOST_UNDONE:
-            yield f"the room of one owner on one node was undone {self.most_undone} times"
+            yield f"one owner's preemptions on one node were undone {self.most_undone} times"
 
     def line(self) -> str:
         """Sum up."""
@@ -228,7 +228,7 @@ async def delete(api: AsyncApi, name: str) -> None:
 
 
 async def be_important(api: AsyncApi) -> None:
-    """Have two more important pods now and none then, in turns."""
+    """Scale the ReplicaSet of important pods to two and to none, alternately."""
     wanted = 0
     while True:
         await asyncio.sleep(_IMPORTANT_SECONDS / 2)
@@ -243,7 +243,7 @@ async def be_important(api: AsyncApi) -> None:
 
 async def enough(watcher: Watcher, refusals: int) -> None:
     """Return once so many pods of ours were refused; 0 is never enough."""
-    while not refusals or watcher.refusals < refusals:  # noqa: ASYNC110 - it is not made to tell
+    while not refusals or watcher.refusals < refusals:  # noqa: ASYNC110 - the watcher has no event to wait for
         await asyncio.sleep(0.5)
 
 

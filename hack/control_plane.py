@@ -154,7 +154,7 @@ class ControlPlane:
     def kubectl(
         self, *arguments: str, stdin: str | None = None, kubeconfig: Path | None = None
     ) -> str:
-        """Run kubectl, as administrator unless told otherwise; return what it printed.
+        """Run kubectl, as administrator by default; return what it printed.
 
         Raises:
             RuntimeError: kubectl failed; the message is what it said.
@@ -285,14 +285,14 @@ class ControlPlane:
         kubeconfig: Path | None = None,
         port: int = 0,
     ) -> Process:
-        """Start this repository's scheduler; whoever starts it waits for what is needed of it.
+        """Start this repository's scheduler; see `hack.running_scheduler`, which waits for it too.
 
         Args:
             flags: further flags.
             name: names its log and its files, for several at once.
             config: fields of a KubeSchedulerConfiguration.
-            kubeconfig: who it is; the administrator unless told otherwise.
-            port: of its metrics; any free one unless told otherwise.
+            kubeconfig: its identity; the administrator by default.
+            port: of its metrics; any free one by default.
         """
         path = None
         if config is not None:

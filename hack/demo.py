@@ -74,7 +74,7 @@ def _demo(screen: Screen, *, keep: bool) -> int:
             plane = stack.enter_context(ControlPlane(components=(CONTROLLER_MANAGER, KWOK)))
         with screen.step("9 simulated nodes in 3 zones"):
             _add_nodes(plane)
-        with screen.step(f"{_PODS} pods that nobody schedules yet"):
+        with screen.step(f"{_PODS} pods that wait for a scheduler"):
             _submit(plane)
         with screen.step("py-scheduler: first decisions about all of them"):
             # As shipped: with a lease, and metrics over HTTPS.
@@ -152,7 +152,7 @@ def _add_nodes(plane: ControlPlane) -> None:
 
     def ready() -> bool:
         found = plane.request("GET", "/api/v1/nodes")["items"]
-        # Taints come and go while a new node proves that it is alive.
+        # The node lifecycle controller taints a new node until its first heartbeat.
         return {each["metadata"]["name"]: _taints(each) for each in found} == wanted
 
     _wait_for(ready, "Ready condition on every node")
@@ -222,8 +222,8 @@ def row_of(pod: Json, zones: Mapping[str, str], bound: Mapping[str, Json]) -> Ro
         condition = _condition(pod)
         gates = ", ".join(gate["name"] for gate in pod["spec"].get("schedulingGates", []))
         # What preemption has to add is the same for all of them, and long.
-        told = condition.get("message", "").partition(" no new claims to deallocate")[0]
-        why = f"waits for {gates}" if gates else told
+        message = condition.get("message", "").partition(" no new claims to deallocate")[0]
+        why = f"waits for {gates}" if gates else message
         return Row(name, "gated" if gates else "waiting", "", "", why)
     line = bound.get(name)
     why = f"best of {line['feasible']} that fit, {line['evaluated']} evaluated" if line else ""

@@ -1,9 +1,9 @@
-"""Failovers on a real control plane: leaders are killed, paused and relieved, under load.
+"""Failovers on a real control plane: leaders are killed, paused and replaced, under load.
 
 ``python -m hack.failovers`` kills twenty leaders with the product's own lease times, pauses one
-until its lease has long run out, and hands one lease to and fro between us and kube-scheduler. What
-the API server's audit log says of every binding decides: each pod is bound once, and nobody begins
-a binding after he was relieved.
+until its lease has expired, and passes one lease back and forth between us and kube-scheduler. The
+API server's audit log must show that each pod is bound once, and that no replica begins a binding
+after another one leads.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Times:
 
 @dataclass(frozen=True)
 class Binding:
-    """A binding that reached the API server, as its audit log tells."""
+    """A binding that reached the API server, from its audit log."""
 
     user: str
     pod: str
@@ -74,7 +74,7 @@ class Binding:
 
 @dataclass(frozen=True)
 class Takeover:
-    """How long after a leader's end another led, and bound its first pod.
+    """How long after a leader was killed another led, and bound its first pod.
 
     Args:
         lease_seconds: From the kill until another led.
@@ -176,7 +176,7 @@ class Arena:
         return list(self._reserved)
 
     def start(self) -> Replica:
-        """Start a replica; it may or may not come to lead."""
+        """Start a replica, which may become the leader."""
         user = f"replica-{next(self._numbers)}"
         scheduler = RunningScheduler(
             self.plane,
@@ -196,7 +196,7 @@ class Arena:
         return Replica(user, scheduler)
 
     def holder(self) -> str:
-        """Return who holds the lease; empty for nobody."""
+        """Return the holder of the lease; empty if it is free."""
         with contextlib.suppress(Exception):
             return str(self._record().get("holderIdentity") or "")
         return ""
@@ -209,7 +209,7 @@ class Arena:
         found: dict[str, Any] = self.plane.request("GET", _LEASE_PATH)["spec"]
         return found
 
-    # What became of it.
+    # Results.
 
     def bindings(self) -> list[Binding]:
         """Return every binding that has reached the API server, in the order of their ends."""
@@ -247,7 +247,7 @@ def _until(holds: Callable[[], Any], what: str) -> None:
     until(holds, what, seconds=_DEADLINE_SECONDS)
 
 
-# The three acts.
+# The three scenarios.
 
 
 def kills(arena: Arena, count: int, rng: random.Random) -> Iterator[Takeover]:
@@ -274,7 +274,7 @@ def kills(arena: Arena, count: int, rng: random.Random) -> Iterator[Takeover]:
 
 
 def pause(arena: Arena) -> float:
-    """Stop the leader's process past its lease, let it go on, and return when it was relieved.
+    """Pause the leader past its lease, resume it, and return after how long another led.
 
     Raises:
         AssertionError: It began a binding afterwards, or did not end with code 1.
@@ -299,7 +299,7 @@ def pause(arena: Arena) -> float:
 
 
 def relays(arena: Arena) -> Iterator[tuple[str, float]]:
-    """Hand the lease to and fro between kube-scheduler and us; yield how, and how long it took."""
+    """Pass the lease back and forth between kube-scheduler and us; yield how, and the seconds."""
     theirs = _start_kube_scheduler(arena, 1)
     _until(arena.holder, "kube-scheduler leads")
     ours = arena.start()
@@ -321,8 +321,8 @@ def relays(arena: Arena) -> Iterator[tuple[str, float]]:
 
 def _handover(arena: Arena, end: Callable[[], object], before: str) -> float:
     """End the leader *before*, and return how long it took until another held the lease."""
-    # The other must have seen the record, or it would wait for longer than it has to. It may be
-    # kube-scheduler, which shows to nobody what it has seen; it looks every one to 2.2 retries.
+    # The other must have read the record, or it waits for a whole lease from its first read. It may
+    # be kube-scheduler, which does not log that; it reads every 1 to 2.2 retry periods.
     time.sleep(arena.times.retry * 2.5)
     began = time.monotonic()
     end()
@@ -344,7 +344,7 @@ def _first_binding(arena: Arena, replica: Replica) -> float:
 
 
 def main() -> None:
-    """Play all acts and print what came of them; the last line sums it up."""
+    """Run all scenarios and print their figures; the last line sums them up."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--pods-per-second", type=float, default=20.0)
@@ -363,7 +363,7 @@ def main() -> None:
                 flush=True,
             )
         print(
-            f"pause: relieved after {pause(arena):.1f} s; began no binding, ended with 1",
+            f"pause: replaced after {pause(arena):.1f} s; began no binding, ended with 1",
             flush=True,
         )
         for how, seconds in relays(arena):

@@ -1,4 +1,4 @@
-"""Who may talk to a control plane: its servers, its administrator, and users made on demand."""
+"""Identities on a control plane: its servers, its administrator, and users made on demand."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SERVERS: Final = ("etcd", "kube-apiserver", "loopback")
 
 
 class Identities:
-    """The authority of one control plane, and whoever it vouches for.
+    """The certificate authority of one control plane, and the identities that it signs.
 
     Making one writes what the servers and the administrator need.
 
@@ -49,7 +49,7 @@ class Identities:
         self.admin: Access = read_kubeconfig(files.admin)
 
     def user(self, name: str, groups: Sequence[str]) -> Path:
-        """Vouch for a user in ``groups``; return a kubeconfig with its client certificate."""
+        """Sign a client certificate for a user in ``groups``; return a kubeconfig with it."""
         return self._mint(name, certificate_credentials(self._authority.client(name, groups)))
 
     def bearer(self, name: str, token: str) -> Path:

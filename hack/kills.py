@@ -1,13 +1,13 @@
-"""``make kills``: kill -9 during preemptions, and check that no pod is harmed.
+"""``make kills``: kill -9 during preemptions, and check that no pod is lost or evicted in vain.
 
-Three nodes are full: two pods of low priority on each, two of middle, one as important as the pods
-that come. Three pods come, each of which needs the place of two. Once some number of changes was
-seen (nominations, conditions, deletions, ends, bindings: the number is drawn) py-scheduler is
-killed on the spot, and another process takes over. Everything is real but the nodes, for which
-`hack.admitting_kubelet` takes pods in and lets them end in their own time.
+Three nodes are full: two pods of low priority on each, two of middle, one of high. Three pods of
+high priority arrive, each of which needs the capacity of two. After a number of changes that is
+drawn (nominations, conditions, deletions, ends, bindings) py-scheduler is killed with SIGKILL, and
+another process takes over. Everything is real but the kubelets, which `hack.admitting_kubelet`
+replaces: it admits pods and ends them after their grace period.
 
-In the end the three are running, the six least important are gone, and nobody else: not one pod
-more, not one twice. Who was bound when, and by whom, is read in the API server's audit log.
+At the end the three are running and exactly the six pods of low priority are gone. The API server's
+audit log must show that no pod was bound twice.
 """
 
 from __future__ import annotations
@@ -43,20 +43,20 @@ _STAYING: Final = ("middle", "middle", "high")
 _VICTIMS: Final = 2
 """Of low priority, on each node."""
 _CHANGES: Final = 30
-"""How many changes a round has: each newcomer comes, is nominated, bound and runs; each victim
-gets its condition, is deleted, and ends."""
-_PATIENCE_SECONDS: Final = 60.0
+"""How many changes a round has: each new pod is created, nominated, bound and running; each victim
+has its condition, its deletion timestamp, and is gone."""
+_DEADLINE_SECONDS: Final = 60.0
 _SETTLE_SECONDS: Final = 1.0
 _PODS: Final = "/api/v1/namespaces/default/pods"
 
 
 @dataclass
 class Result:
-    """What came of it.
+    """The counts of one run.
 
     Args:
-        stages: How far things were when the process was killed, and how often.
-        problems: What must not have happened, one line each.
+        stages: How far rounds were when the process was killed, and how often.
+        problems: Violations, one line each.
     """
 
     kills: int = 0
@@ -67,7 +67,7 @@ class Result:
 
     @property
     def needed(self) -> int:
-        """How many victims there had to be."""
+        """How many victims the new pods needed."""
         return self.kills * len(NODES) * _VICTIMS
 
     def __str__(self) -> str:
@@ -81,7 +81,7 @@ class Result:
 
 @dataclass
 class Seen:
-    """One pod as a watch tells it."""
+    """One pod, from a watch."""
 
     uid: str
     nodes: list[str] = field(default_factory=list)
@@ -112,7 +112,7 @@ class Pods:
         return self._seen.get(name) or Seen("")
 
     def matching(self, prefix: str) -> dict[str, Seen]:
-        """Return the pods whose names begin so."""
+        """Return the pods whose names begin with *prefix*."""
         return {name: each for name, each in self._seen.items() if name.startswith(prefix)}
 
     async def watch(self) -> None:
@@ -169,7 +169,7 @@ class Kills:
         await self._open.aclose()
 
     async def kill_once(self) -> None:
-        """Play one round."""
+        """Run one round."""
         round_, pods = f"r{self.result.kills}", self._pods
         victims, staying = await self._fill(round_)
         await _until(
@@ -181,7 +181,7 @@ class Kills:
         drawn, pause = self._rng.randrange(_CHANGES), self._rng.uniform(0.0, 0.02)
         for name in newcomers:
             await self._create(name, "high", cpu=_VICTIMS)
-        # The number that is drawn may be larger than that of the changes which come.
+        # The number that is drawn may be larger than that of all changes.
         with contextlib.suppress(NotInTimeError):
             await _until(lambda: pods.changes - before >= drawn, "that many changes", seconds=5.0)
         await asyncio.sleep(pause)
@@ -197,7 +197,7 @@ class Kills:
         except NotInTimeError as problem:
             self.result.problems.append(str(problem))
         await self._await_scheduler()
-        # Whoever were to go without need, or be bound twice, would be in this time.
+        # An eviction without need, or a second binding, would show within this time.
         await asyncio.sleep(_SETTLE_SECONDS)
         self._judge(round_, victims)
         await self._clear(round_)
@@ -209,7 +209,7 @@ class Kills:
     # A round.
 
     async def _fill(self, round_: str) -> tuple[list[str], list[str]]:
-        """Fill every node; return who has to go, and who does not."""
+        """Fill every node; return the pods that must be evicted, and those that must stay."""
         victims, staying = [], []
         grace = self._rng.randrange(3)
         for where in NODES:
@@ -240,7 +240,7 @@ class Kills:
         await self._api.request("POST", _PODS, {"metadata": {"name": name}, "spec": spec})
 
     def _stage(self, victims: list[str], newcomers: list[str]) -> str:
-        """Say how far things are."""
+        """Return how far the round was when the process was killed."""
         pods = self._pods
         if all(pods[name].nodes for name in newcomers):
             return "when all were bound"
@@ -262,11 +262,11 @@ class Kills:
             if len(pod.nodes) > 1:
                 problems.append(f"{name} was on {' and '.join(pod.nodes)}")
             if pod.phase == "Failed":
-                problems.append(f"{name} was bound where there was no room")
+                problems.append(f"{name} was bound where it did not fit")
             if pod.going and name not in victims:
-                problems.append(f"{name} had to go without need")
+                problems.append(f"{name} was evicted without need")
             if name in victims and not pod.gone:
-                problems.append(f"{name} did not go")
+                problems.append(f"{name} was not evicted")
 
     async def _clear(self, round_: str) -> None:
         await self._api.request("DELETE", _PODS, {"gracePeriodSeconds": 0})
@@ -284,18 +284,18 @@ class Kills:
         twice = [name for name, count in accepted.items() if count > 1]
         self.result.problems += [f"{name} was bound {accepted[name]} times" for name in twice]
         if len(accepted) != self.result.bound:
-            told = f"{len(accepted)} pods bound by the audit log, {self.result.bound} seen"
-            self.result.problems.append(told)
+            counts = f"{len(accepted)} pods bound by the audit log, {self.result.bound} seen"
+            self.result.problems.append(counts)
 
 
 async def _until(
-    holds: Callable[[], bool], what: str, *, seconds: float = _PATIENCE_SECONDS
+    holds: Callable[[], bool], what: str, *, seconds: float = _DEADLINE_SECONDS
 ) -> None:
     await until_async(holds, what, seconds=seconds)
 
 
 async def kill(times: int, seed: int = 0, tell: Callable[[Result], None] | None = None) -> Result:
-    """Play as many rounds, and return what came of it."""
+    """Run *times* rounds, and return the counts."""
     async with Kills(seed) as kills:
         for _ in range(times):
             await kills.kill_once()
@@ -305,7 +305,7 @@ async def kill(times: int, seed: int = 0, tell: Callable[[Result], None] | None 
 
 
 def main() -> int:
-    """Kill as often as told, print what came of it, and return the exit code."""
+    """Run the rounds, print the counts, and return the exit code."""
     parser = argparse.ArgumentParser("kills", description=__doc__)
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--seed", type=int, default=0)

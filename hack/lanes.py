@@ -25,7 +25,7 @@ def main() -> int:
         print(f"── {name}", flush=True)
         started = time.monotonic()
         code = subprocess.run([*map(str, command), *extra], check=False).returncode
-        if name != "tests":  # pytest's own last line tells its time
+        if name != "tests":  # pytest's own last line has its time
             print(f"── {name}: {time.monotonic() - started:.1f} s", flush=True)
         if code:
             return code

@@ -32,7 +32,7 @@ RELEASE: Final = "py-scheduler"
 
 _HEAD: Final = "# Rendered from charts/py-scheduler by: make manifests\n"
 _SOURCE: Final = re.compile(r"^# Source: [^/]+/templates/(.+)$", re.MULTILINE)
-# Whoever applies plain manifests has no release that these could tell of.
+# Plain manifests have no Helm release that these labels could name.
 _OF_HELM: Final = re.compile(
     r"^ +(helm\.sh/chart|app\.kubernetes\.io/managed-by): .*\n", re.MULTILINE
 )

@@ -1,7 +1,7 @@
 """Loopback ports that stay ours while a server on them is down.
 
-Asking the kernel for a free port gives one out of its ephemeral range, and hands the same one to
-somebody's outgoing connection while an API server is being restarted. So ports are taken from below
+Asking the kernel for a free port gives one out of its ephemeral range, and gives the same one to an
+outgoing connection while an API server is being restarted. So ports are taken from below
 the ephemeral ranges of Linux and macOS, and a lock file keeps other control planes of this machine
 away for as long as the claim is held.
 """
@@ -33,7 +33,7 @@ class PortClaims:
         self._locks: list[TextIOWrapper] = []
 
     def claim(self) -> int:
-        """Claim a port that nobody listens on and no other control plane has claimed."""
+        """Claim a port that is free and that no other control plane has claimed."""
         for port in random.sample(_PORTS, _ATTEMPTS):
             if self._try(port):
                 return port

@@ -82,7 +82,7 @@ class Prometheus:
         self._ports.release()
 
     def query(self, expression: str) -> list[Series]:
-        """Return what *expression* comes to now: one entry a series; NaN is nothing."""
+        """Return the current value of *expression*: one entry a series, without NaN."""
         found = self._ask("query", query=expression)["result"]
         return [each for each in found if each["value"][1] != "NaN"]
 

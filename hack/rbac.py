@@ -24,7 +24,7 @@ _HEAD: Final = "# What the default plugins need and nothing else, written by: ma
 
 
 def written(permissions: Iterable[Permission] | None = None) -> str:
-    """Return the file: each rule under a comment that tells why."""
+    """Return the file: each rule under a comment that says why."""
     if permissions is None:
         # The chart adds what HTTPS needs, where it is switched on.
         permissions = rules(RunSettings(insecure_metrics=True))

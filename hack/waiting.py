@@ -1,4 +1,4 @@
-"""Waiting for what other processes do: they tell nobody, so we ask until it is so."""
+"""Waiting for what other processes do: they send no event, so their state is polled."""
 
 import asyncio
 import time
@@ -11,7 +11,7 @@ _POLL_SECONDS: Final = 0.03
 
 
 class NotInTimeError(AssertionError):
-    """What was waited for did not come to be."""
+    """The deadline passed before the condition held."""
 
 
 def until(
@@ -21,12 +21,12 @@ def until(
     seconds: float,
     poll_seconds: float = _POLL_SECONDS,
 ) -> T:
-    """Ask until *holds* returns something true, and return that.
+    """Poll *holds* until it returns something true, and return that.
 
     Args:
-        what: What is waited for, for the message.
-        seconds: How long at most.
-        poll_seconds: How long from an answer to the next question.
+        what: The condition in words, for the message.
+        seconds: The deadline.
+        poll_seconds: The pause between two calls.
 
     Raises:
         NotInTimeError: If it takes longer.
@@ -34,7 +34,9 @@ def until(
     deadline = time.monotonic() + seconds
     while not (answer := holds()):
         _check(deadline, what or repr(holds), seconds)
-        time.sleep(poll_seconds)  # who is waited for shares these cores, and tells nobody
+        time.sleep(
+            poll_seconds
+        )  # the other process shares these cores: polling faster would slow it
     return answer
 
 

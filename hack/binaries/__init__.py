@@ -92,7 +92,7 @@ def _on_the_path(names: Collection[str], environ: Mapping[str, str]) -> dict[str
 
 
 class _Supply:
-    """Fills the cache, and remembers what was tried in vain."""
+    """Fills the cache, and remembers the attempts that failed."""
 
     def __init__(self, cache: Cache, fetch: Fetch | None, make: Fetch) -> None:
         self.tried: list[str] = []

@@ -32,7 +32,7 @@ class Cache:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Wait for whoever is filling the cache, then be the one who may."""
+        """Wait until no other process fills the cache, then lock it for this one."""
         self.directory.mkdir(parents=True, exist_ok=True)
         with (self.directory / ".lock").open("w") as lock:
             # The kernel drops the lock when its holder dies, however it dies.

@@ -40,7 +40,7 @@ _KUBERNETES_STAMP: Final = {
     "k8s.io/component-base/version.gitTreeState": "clean",
     "k8s.io/client-go/pkg/version.gitVersion": KUBERNETES,
 }
-# Helm renders for a cluster of this version where it is not told another.
+# Helm renders for a cluster of this version by default.
 _HELM_STAMP: Final = {
     "helm.sh/helm/v3/internal/version.version": HELM,
     "helm.sh/helm/v3/pkg/chartutil.k8sVersionMajor": _MAJOR,

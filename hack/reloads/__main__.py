@@ -94,7 +94,7 @@ def replica(plane: ControlPlane, name: str, number: int, kubeconfig: Path) -> Ru
 
 
 def check_replicas(replicas: Sequence[RunningScheduler]) -> list[str]:
-    """Say what is wrong with processes that must have lived through it, alike."""
+    """Return what is wrong with the replicas, which must still run with the same configuration."""
     wrong = []
     fingerprints = set()
     for each in replicas:
@@ -102,7 +102,7 @@ def check_replicas(replicas: Sequence[RunningScheduler]) -> list[str]:
             wrong.append(f"{each.name} ended: {each.process.tail(5)}")
             continue
         if "Traceback" in each.log:
-            wrong.append(f"{each.name} lost its composure: {each.process.log}")
+            wrong.append(f"{each.name} logged an exception: {each.process.log}")
         if each.lines("configuration_watch.failed"):
             wrong.append(f"{each.name}: kopf failed")
         fingerprints |= set(

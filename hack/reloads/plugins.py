@@ -1,4 +1,4 @@
-"""Plugins of somebody's own, which changed configurations enable and disable again."""
+"""Out-of-tree plugins, which changed configurations enable and disable again."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Dawdle:
 
 
 class ByName:
-    """Prefers nodes by the length of their annotations, which nobody else reads."""
+    """Prefers nodes by the length of their annotations, which no other plugin reads."""
 
     name = "ByName"
     needs = frozenset({"node.annotations"})

@@ -1,4 +1,4 @@
-"""One trial: pods that keep coming, changes that keep coming, and what must hold of both."""
+"""One trial: a steady load of pods and changes, and the checks of both."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _DEADLINE_SECONDS: Final = 60.0
 _LOOK_SECONDS: Final = 0.02
 _NODES: Final = 20
 _BURST: Final = 0.1
-_REBIRTH: Final = 0.02
+_RECREATED_SHARE: Final = 0.02
 
 
 @dataclass
 class Trial:
-    """What was done, what was seen, and what was wrong.
+    """Makes the changes and the pods, and checks what becomes of them.
 
     Args:
         kubeconfig: An administrator's.
@@ -125,7 +125,7 @@ class Trial:
     async def _change_once(self, number: int) -> None:
         if number == 0:
             await self._change(good_change(self._rng, self.names), "POST")
-        elif self._rng.random() < _REBIRTH:
+        elif self._rng.random() < _RECREATED_SHARE:
             await self._api.request("DELETE", f"{PATH}/{self.name}")
             await self._change(good_change(self._rng, self.names), "POST")
         else:
@@ -219,7 +219,7 @@ class Trial:
     async def _await_pods(self) -> None:
         wanted = {name for name, fits in self.pods.items() if fits}
         deadline = time.monotonic() + _DEADLINE_SECONDS
-        # The watch is not made to tell anyone.
+        # The watch has no event to wait for.
         while not wanted <= self._bound.keys() and time.monotonic() < deadline:  # noqa: ASYNC110
             await asyncio.sleep(_LOOK_SECONDS * 5)
 
@@ -274,5 +274,5 @@ async def remove(kubeconfig: Path, name: str) -> None:
                 await api.request("DELETE", f"/api/v1/nodes/{name}-{number}")
         with contextlib.suppress(ApiError):
             await api.request("DELETE", f"{PATH}/{name}")
-        while (await api.request("GET", pods))["items"]:  # noqa: ASYNC110 - asked, not told
+        while (await api.request("GET", pods))["items"]:  # noqa: ASYNC110 - polled: no event to wait for
             await asyncio.sleep(_LOOK_SECONDS)

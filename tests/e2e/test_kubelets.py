@@ -19,7 +19,7 @@ def test_containers_run_where_their_pods_were_bound(team):
         assert "running" in container["state"]
 
 
-def test_pod_that_a_kubelet_refused_takes_no_room(team):
+def test_pod_that_a_kubelet_rejected_takes_no_capacity(team):
     """Somebody bound it past everybody to a node without a seat."""
     node = next(iter(team.workers))
     (filling,) = team.fill(node)
@@ -33,7 +33,7 @@ def test_pod_that_a_kubelet_refused_takes_no_room(team):
     team.expect_phase("Running", pod)
 
 
-def test_room_is_free_once_its_victims_have_ended(team):
+def test_capacity_is_free_once_its_victims_have_ended(team):
     """Until then a victim that takes its time keeps the seats, and they are meant for the pod."""
     node = next(iter(team.workers))
     seats = {SEAT: str(SEATS)}

@@ -111,7 +111,7 @@ def test_upgrade_brings_a_profile_and_loses_no_pod(cluster, team):
     team.expect_scheduled(gated)
 
 
-def test_bad_configuration_is_refused_and_harms_nobody(cluster, team):
+def test_bad_configuration_is_refused_and_disturbs_no_pod(cluster, team):
     # Each of the two may be, and helm lets them pass.
     backoffs = {"podInitialBackoffSeconds": 20, "podMaxBackoffSeconds": 10}
     said = cluster.refuse({"config": backoffs})

@@ -46,7 +46,7 @@ def test_node_selector_and_affinity_are_obeyed(team):
     team.expect_pending(nowhere, "didn't match Pod's node affinity/selector")
 
 
-def test_tainted_node_takes_only_who_tolerates_it(team):
+def test_tainted_node_takes_only_pods_that_tolerate_it(team):
     selector = {CONTROL_PLANE: ""}
     shy = team.pod(seats=0, nodeSelector=selector)
     team.expect_pending(shy, "1 node(s) had untolerated taint(s)")
@@ -63,7 +63,7 @@ def test_pods_are_spread_over_zones(team):
     team.expect_skew(web, over=ZONE)
 
 
-def test_spreading_goes_before_room(team):
+def test_spreading_ranks_before_free_capacity(team):
     """The third seat in the west stays empty while the east has none."""
     east = [name for name, zone in team.workers.items() if zone == "east"]
     team.fill(*east)
@@ -91,7 +91,7 @@ def test_pods_go_where_those_are_that_they_need(team):
     team.expect_scheduled(*near, on=node)
 
 
-def test_volume_decides_where_its_pod_goes(team):
+def test_volume_decides_where_its_pod_is_bound(team):
     waiting = team.storage_class()
     chosen = list(team.workers)[1]
     team.volume(waiting, on=chosen)
@@ -101,7 +101,7 @@ def test_volume_decides_where_its_pod_goes(team):
     until(lambda: team.claim_of(data)["status"]["phase"] == "Bound", "the claim is bound")
 
 
-def test_volume_is_made_where_its_pod_goes(team):
+def test_volume_is_provisioned_where_its_pod_is_bound(team):
     """The provisioner, played by the test, is told the node, and the pod waits for the volume."""
     waiting = team.storage_class(provisioner="e2e.example.com/nobody")
     data = team.claim("data", waiting)

@@ -13,7 +13,7 @@ FULL = (
 )
 
 
-def test_pod_waits_for_room_and_is_told_why(team):
+def test_pod_waits_for_capacity_and_shows_why(team):
     first, *_ = team.fill()
     pod = team.pod(seats=4)
     team.expect_pending(pod, FULL)
@@ -67,7 +67,7 @@ def test_more_important_pods_go_first(team):
         team.expect_pending(waiting[priority], "1 Insufficient example.com/seat")
 
 
-def test_room_is_made_for_more_important_pods(team):
+def test_less_important_pods_are_evicted_for_more_important_ones(team):
     """Whom a budget protects stays, where somebody else can go."""
     protected, expendable, full = team.workers
     team.fill(full, priority="high")
@@ -82,7 +82,7 @@ def test_room_is_made_for_more_important_pods(team):
     team.expect_scheduled(kept, on=protected)
 
 
-def test_nobody_goes_for_a_pod_that_would_not_push(team):
+def test_no_pod_is_evicted_for_one_that_never_preempts(team):
     team.fill(priority="low")
 
     polite = team.pod(priority="polite")

@@ -46,7 +46,7 @@ def stir(world, *names):
         world.settle()
 
 
-def test_the_gate_is_closed_until_all_are_told(world, kubelet, proxy, proxied):
+def test_the_pod_is_gated_until_all_victims_are_deleted(world, kubelet, proxy, proxied):
     """What could help happens meanwhile, and one of the victims goes: the pod is not tried."""
     world.nodes("a", cpu="4")
     world.nodes("b", cpu="1")
@@ -70,7 +70,7 @@ def test_the_gate_is_closed_until_all_are_told(world, kubelet, proxy, proxied):
     assert proxied.metric("scheduler_preemption_victims_count") == 1
 
 
-def test_the_gate_is_closed_until_the_only_one_is_told(world, kubelet, proxy, proxied):
+def test_the_pod_is_gated_until_the_only_victim_is_deleted(world, kubelet, proxy, proxied):
     world.nodes("a", cpu="4")
     world.nodes("b", cpu="1")
     small = filler(world, "high", "b")
@@ -91,7 +91,7 @@ def test_the_gate_is_closed_until_the_only_one_is_told(world, kubelet, proxy, pr
 
 
 @pytest.mark.parametrize("finalizers", [[], ["example.com/keep"]], ids=["deleted", "terminating"])
-def test_a_victim_in_bind_makes_room(world, kubelet, proxy, proxied, finalizers):
+def test_a_victim_in_bind_is_evicted(world, kubelet, proxy, proxied, finalizers):
     """Its binding is on the wire, and it is not on the node yet: it is gone once it has to go."""
     world.nodes("a", cpu="2")
     held = hold(proxy, "POST", "/binding")
@@ -141,7 +141,7 @@ def test_two_share_a_node_and_not_its_victims(world, kubelet):
     expect_gone(world, *victims)
 
 
-def test_who_loses_its_place_finds_another(world, kubelet):
+def test_a_pod_that_loses_its_nomination_finds_another_node(world, kubelet):
     world.nodes("a", "b", cpu="2")
     first = filler(world, "low", "a", cpu="2", grace=3)
     second = filler(world, "mid", "b", cpu="2", grace=1)

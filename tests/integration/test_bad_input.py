@@ -291,7 +291,7 @@ def test_missing_permission_for_pods_is_said_once_and_awaited(control_plane, lim
         world.expect_scheduled(world.pod(scheduler="limited"), on="a")
 
 
-def test_missing_permission_to_bind_is_told_to_the_pod(control_plane, limited, world):
+def test_missing_permission_to_bind_is_in_the_pods_condition(control_plane, limited, world):
     world.nodes("a")
     watching = ("", ["pods", "pods/status"])
     kubeconfig = limited(watching, NODES, CORE, APPS, EVENTS)
@@ -307,7 +307,7 @@ def test_missing_permission_to_bind_is_told_to_the_pod(control_plane, limited, w
         world.expect_scheduled(pod, on="a")
 
 
-def test_missing_permission_for_events_and_status_holds_nobody_up(control_plane, limited, world):
+def test_missing_permission_for_events_and_status_delays_no_binding(control_plane, limited, world):
     world.nodes("a", cpu="2")
     kubeconfig = limited(("", ["pods", "pods/binding"]), NODES, CORE, APPS)
     config = configuration(profiles=[profile("limited")])
@@ -390,7 +390,9 @@ def test_unreadable_node_is_closed_and_the_others_go_on(control_plane, proxy, wo
     ],
     ids=["selector", "quantity"],
 )
-def test_unreadable_pending_pod_is_told_why(control_plane, proxy, world, change, field):
+def test_unreadable_pending_pod_has_the_reason_in_its_condition(
+    control_plane, proxy, world, change, field
+):
     world.nodes("a")
     proxy.add(forge("pods", "broken", lambda pod: change(pod["spec"])))
     config = configuration(profiles=[profile("careful")])

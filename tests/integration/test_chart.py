@@ -184,7 +184,7 @@ def test_the_check_runs_where_the_scheduler_may():
     assert test["containers"][0]["resources"] == run["containers"][0]["resources"]
 
 
-def test_lease_of_somebody_else_is_not_ours_to_make():
+def test_lease_in_another_namespace_is_not_created_by_the_chart():
     """Taking over kube-scheduler's lease must not make it part of the release."""
     flag = "config.leaderElection.resourceName=kube-scheduler"
 
@@ -192,7 +192,7 @@ def test_lease_of_somebody_else_is_not_ours_to_make():
     assert "Lease" not in {each["kind"] for each in objects(template("--set", flag))}
 
 
-def test_plain_http_asks_nobody():
+def test_plain_http_needs_no_reviews():
     found = objects(template("--set", "tls.enabled=false"))
     kinds = {each["kind"]: each for each in found}
     (container,) = kinds["Deployment"]["spec"]["template"]["spec"]["containers"]

@@ -133,7 +133,7 @@ def events(plane, name):
     ]
 
 
-def test_nobody_is_scheduled_before_there_is_an_object(control_plane, configured):
+def test_no_pod_is_scheduled_before_there_is_an_object(control_plane, configured):
     with configured.scheduler(ready=False) as started:
         world = World(control_plane, configured.name, started)
         try:
@@ -217,7 +217,7 @@ def test_a_change_is_in_force_and_the_status_says_so(following, configured):
     assert "annotations" not in metadata
 
 
-def test_an_object_that_is_gone_leaves_its_last_word_in_force(following, configured):
+def test_a_deleted_object_leaves_its_last_configuration_in_force(following, configured):
     world, scheduler = following
     world.nodes("a", cpu="4")
 
@@ -236,7 +236,7 @@ def test_an_object_that_is_gone_leaves_its_last_word_in_force(following, configu
     assert status["profiles"] == [configured.name, "another"]
 
 
-def test_a_status_that_somebody_else_wrote_is_put_right(following, configured):
+def test_a_status_that_another_client_wrote_is_corrected(following, configured):
     configured.plane.request(
         "PATCH",
         f"{PATH}/{configured.name}/status",
@@ -258,7 +258,7 @@ class Reads:
 """
 
 
-def test_what_a_new_plugin_may_not_read_is_told_and_waited_for(
+def test_a_resource_that_a_new_plugin_may_not_read_is_reported_and_awaited(
     control_plane, configured, tmp_path, monkeypatch
 ):
     (tmp_path / "reads_leases.py").write_text(PLUGIN)
@@ -298,7 +298,7 @@ def written_by(scheduler):
     return scheduler.metric("rest_client_requests_total", method="PATCH", code="200")
 
 
-def test_the_leader_alone_writes_and_its_successor_goes_on(configured):
+def test_the_leader_alone_writes_and_then_its_successor(configured):
     own = {"resourceName": configured.name, "resourceNamespace": configured.name}
     election = {**SHORT_LEASE, **own}
     first = configured.create()

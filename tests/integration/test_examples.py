@@ -35,7 +35,7 @@ def _profile():
     return one
 
 
-def test_the_examples_decide_where_the_pod_of_the_readme_goes(tmp_path):
+def test_the_examples_decide_where_the_pod_of_the_readme_is_bound(tmp_path):
     """Spot is preferred, a draining node is left alone, and the end of draining wakes the pod."""
     (tmp_path / "profile.yaml").write_text(yaml.safe_dump(_profile()))
     folders = [ROOT / "examples" / name for name in ("01-score-plugin", "02-filter-plugin")]

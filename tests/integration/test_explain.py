@@ -185,7 +185,7 @@ def test_a_pod_that_is_not_there_is_said_in_one_line(world):
     assert said.startswith(f"error: there is no pod {world.namespace}/nowhere in the cluster")
 
 
-def test_who_may_not_look_is_told_what_is_missing(world):
+def test_missing_permissions_are_named(world):
     stranger = world.plane.kubeconfig_for("stranger", ["strangers"])
 
     said = explain("web", "--kubeconfig", stranger, code=1)

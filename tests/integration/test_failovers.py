@@ -1,4 +1,4 @@
-"""A short run of `make failovers`: leaders are killed, paused and relieved under load."""
+"""A short run of `make failovers`: leaders are killed, paused and replaced under load."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def arena():
         pytest.fail(str(error), pytrace=False)
 
 
-def test_every_pod_is_bound_once_whoever_leads(arena):
+def test_every_pod_is_bound_once_across_failovers(arena):
     """The audit log of the API server is the witness."""
     arena.begin_load()
     (takeover,) = kills(arena, 1, random.Random(0))
@@ -38,5 +38,5 @@ def test_every_pod_is_bound_once_whoever_leads(arena):
     assert f"{pods} pods, each bound once" in summary([takeover], SHORT, pods)
 
 
-def test_the_lease_goes_to_and_fro_between_kube_scheduler_and_us(arena):
+def test_the_lease_passes_between_kube_scheduler_and_us(arena):
     assert len(list(relays(arena))) == 4

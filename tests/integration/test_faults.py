@@ -72,7 +72,7 @@ def test_every_pod_is_bound_once_though_the_apiserver_is_killed(plane):
         until(lambda: scheduler.metric("scheduler_cache_size", type="pods") == 60)
 
 
-def test_what_happened_while_the_apiserver_was_away_is_heard(plane):
+def test_changes_during_an_apiserver_outage_are_seen(plane):
     """A restarted API server has no history: it answers 410, and everything is listed again.
 
     Meanwhile a node came, another went, two pods were deleted, and one came.
@@ -193,7 +193,7 @@ def test_binding_without_an_answer_is_read_back(proxy, proxied, world, lose):
     expect_rest(proxied)
 
 
-def test_lost_binding_holds_its_room_while_nobody_knows(proxy, proxied, world):
+def test_lost_binding_keeps_its_capacity_until_its_outcome_is_known(proxy, proxied, world):
     """Neither success nor failure: the pod cannot be read back either, for a while."""
     world.nodes("a", cpu="2")
     door, reading_room = threading.Event(), threading.Event()
@@ -237,7 +237,7 @@ def test_server_that_asks_for_patience_gets_it(proxy, proxied, world):
     assert proxied.expect_line("pod.bound")["attempt"] == 1
 
 
-def test_refused_binding_is_told_and_tried_again(proxy, proxied, world):
+def test_refused_binding_is_reported_and_tried_again(proxy, proxied, world):
     world.nodes("a", cpu="2")
     no = {"kind": "Status", "code": 403, "reason": "Forbidden", "message": "not today"}
     door = proxy.add(Rule("POST", "/binding", answer=(403, no)))
@@ -253,7 +253,7 @@ def test_refused_binding_is_told_and_tried_again(proxy, proxied, world):
     proxy.expect_one_binding_each(pod)
 
 
-def test_node_filled_by_somebody_else_in_the_meantime_is_left_alone(proxy, world):
+def test_node_filled_by_another_scheduler_meanwhile_is_avoided(proxy, world):
     """A binding that has waited for the rate limit is checked once more before it is posted.
 
     A dozen bindings go first; while the last one waits in line, another scheduler takes its room.

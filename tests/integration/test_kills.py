@@ -14,7 +14,7 @@ pytestmark = pytest.mark.integration
 KILLS = 6
 
 
-async def test_nobody_notices_that_the_scheduler_was_killed():
+async def test_a_killed_scheduler_loses_and_evicts_no_pod_in_vain():
     result = await kill(KILLS, seed=3)
 
     assert result.problems == []

@@ -29,7 +29,7 @@ esac
 """
 
 
-def test_kind_accepts_what_it_is_told(tmp_path, monkeypatch):
+def test_kind_accepts_its_configuration(tmp_path, monkeypatch):
     """The pinned kind reads the document and asks the engine for the nodes that it describes."""
     log = tmp_path / "log"
     engine = tmp_path / "docker"

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.integration
 NO_ROOM = "0/1 nodes are available: 1 Insufficient cpu."
 
 
-def test_describe_tells_why_and_where(world, kubectl):
+def test_describe_shows_why_and_where(world, kubectl):
     world.nodes("a", cpu="1")
     pod = world.pod("web", cpu="2")
     world.expect_unschedulable(pod, NO_ROOM)
@@ -60,7 +60,7 @@ def test_repeated_refusal_is_one_event_with_a_count(world, kubectl):
     assert "(x2 over" in kubectl("describe", "pod", big, "-n", world.namespace)
 
 
-def test_health_is_told_over_http(scheduler):
+def test_health_is_served_over_http(scheduler):
     assert scheduler.get("/healthz") == (200, "ok")
     assert scheduler.get("/livez") == (200, "ok")
     assert scheduler.get("/readyz") == (200, "ok")
@@ -124,7 +124,7 @@ def test_metrics_follow_the_pods(world):
     assert scheduler.metric("rest_client_requests_total", code="201", method="POST") >= 3
 
 
-def test_metrics_are_told_to_whom_rbac_allows_it(control_plane, namespace):
+def test_metrics_are_served_to_users_that_rbac_allows(control_plane, namespace):
     """HTTPS, a made certificate, and the API server's word for who may ask."""
     plane = control_plane
     for name in ("allowed", "refused"):

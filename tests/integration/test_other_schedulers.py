@@ -48,7 +48,7 @@ def explain(world, pod):
     return json.loads(run.stdout)
 
 
-def test_the_successor_of_a_refused_pod_keeps_away_and_explain_tells(world):
+def test_the_successor_of_a_rejected_pod_avoids_the_node_and_explain_says_so(world):
     path = f"/api/v1/namespaces/{world.namespace}/configmaps"
     owner = world.plane.request("POST", path, {"metadata": {"name": "owner"}})
     world.nodes("a", cpu="8")
@@ -67,7 +67,7 @@ def test_the_successor_of_a_refused_pod_keeps_away_and_explain_tells(world):
     assert "pods of the same owner go to a not before" in said["notes"][0]
 
 
-def test_room_is_kept_for_anothers_nominee_until_it_gives_it_up(world):
+def test_capacity_is_kept_for_another_schedulers_nominee_until_it_is_cleared(world):
     world.nodes("a", cpu="2")
     theirs = world.pod("theirs", cpu="2", scheduler="nobody")
     world.change_pod(theirs, {"status": {"nominatedNodeName": "a"}}, subresource="status")

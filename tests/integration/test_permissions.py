@@ -194,7 +194,7 @@ def followed(control_plane, resource) -> str:
 
 
 @pytest.mark.parametrize("gone", GRANTS, ids=str)
-def test_check_names_any_verb_that_is_gone(complete, followed, gone):
+def test_check_names_any_verb_that_is_missing(complete, followed, gone):
     settings = RunSettings(kubeconfig=str(complete.kubeconfig), config_resource=FOLLOWED)
     with complete.without(gone):
         failed = [each for each in check(settings) if each.mark is Mark.FAILED]
@@ -390,7 +390,7 @@ WATCH_LEASE = Grant("coordination.k8s.io", "leases", "watch", OURS)
 
 
 @pytest.mark.parametrize("gone", [each for each in LEASE if each != WATCH_LEASE], ids=str)
-def test_nobody_leads_without_any_verb_on_the_lease(control_plane, gone):
+def test_no_replica_leads_without_every_verb_on_the_lease(control_plane, gone):
     with contextlib.suppress(ApiError):
         control_plane.request("DELETE", f"{_LEASES}/{OURS}")
     if gone.verb == "update":
@@ -457,7 +457,7 @@ def served(control_plane, complete) -> Iterator[Callable[[], int]]:
 
 
 @pytest.mark.parametrize("gone", REVIEWS, ids=str)
-def test_nobody_reads_metrics_without_any_verb_on_reviews(complete, served, gone):
+def test_metrics_are_refused_without_every_verb_on_reviews(complete, served, gone):
     with complete.without(gone):
         assert served() == 500
     assert served() == 200

@@ -54,7 +54,7 @@ def test_pod_that_names_its_node_is_not_ours(world):
     world.expect_unschedulable(world.pod(cpu="1"), refused(1, "Insufficient cpu"))
 
 
-def test_cordoned_node_takes_only_who_tolerates_it(world):
+def test_cordoned_node_takes_only_pods_that_tolerate_it(world):
     world.nodes("a", unschedulable=True)
 
     world.expect_unschedulable(world.pod(), refused(1, "node(s) were unschedulable"))
@@ -65,7 +65,7 @@ def test_cordoned_node_takes_only_who_tolerates_it(world):
 
 
 @pytest.mark.parametrize("effect", ["NoSchedule", "NoExecute"])
-def test_tainted_node_takes_only_who_tolerates_it(world, effect):
+def test_tainted_node_takes_only_pods_that_tolerate_it(world, effect):
     world.nodes("a", taints=[{"key": "dedicated", "value": "ml", "effect": effect}])
     toleration = {"key": "dedicated", "operator": "Equal", "effect": effect}
 

@@ -88,7 +88,7 @@ def held_binding(proxy, world, **spec):
     return pod, door
 
 
-def test_pod_deleted_while_being_bound_gives_its_room_back(proxy, proxied, world):
+def test_pod_deleted_while_being_bound_frees_its_capacity(proxy, proxied, world):
     world.nodes("a", cpu="2")
     pod, door = held_binding(proxy, world, cpu="2")
     second = world.pod(cpu="2", scheduler="proxied")
@@ -128,7 +128,7 @@ def test_pod_updated_while_being_bound_is_bound_once(proxy, proxied, world):
     until(lambda: proxied.metric("scheduler_cache_size", type="assumed_pods") == 0)
 
 
-def test_pod_that_somebody_else_binds_meanwhile_stays_there(proxy, proxied, world):
+def test_pod_that_another_scheduler_binds_meanwhile_stays_there(proxy, proxied, world):
     """The room that was meant for it is free again; where it really is, it counts."""
     world.nodes("a", "b", cpu="2")
     pod, door = held_binding(proxy, world, cpu="2")

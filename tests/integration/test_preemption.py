@@ -25,7 +25,7 @@ NO_VICTIMS = (
 )
 
 
-def test_room_is_made_and_told(world, kubelet):
+def test_victims_are_evicted_and_the_nomination_is_written(world, kubelet):
     """The victim is told why, ends in its own time, and the node is nominated meanwhile."""
     world.nodes("a", cpu="2")
     victim = pod(world, "low", cpu="2", grace=3)
@@ -50,7 +50,7 @@ def test_room_is_made_and_told(world, kubelet):
     assert event["related"]["name"] == high
 
 
-def test_only_who_must_goes(world, kubelet):
+def test_only_needed_victims_are_evicted(world, kubelet):
     """The least important first, and nobody that the pod does not need to go."""
     world.nodes("a", cpu="4")
     spared = [pod(world, "mid"), pod(world, "mid")]
@@ -105,7 +105,7 @@ def test_a_budget_does_not_stop_what_there_is_no_other_way_for(world, kubelet):
     expect_gone(world, victim)
 
 
-def test_who_must_never_preempt_waits(world, kubelet):
+def test_a_pod_that_never_preempts_waits(world, kubelet):
     world.nodes("a", cpu="2")
     low = pod(world, "low", cpu="2")
     running(world, low, "a")
@@ -127,7 +127,7 @@ def test_who_must_never_preempt_waits(world, kubelet):
     world.expect_scheduled(high, on="a")
 
 
-def test_nobody_goes_for_a_pod_that_is_not_more_important(world, kubelet):
+def test_no_pod_is_evicted_for_one_of_equal_priority(world, kubelet):
     world.nodes("a", cpu="2")
     first = pod(world, "mid", cpu="2")
     running(world, first, "a")
@@ -137,7 +137,7 @@ def test_nobody_goes_for_a_pod_that_is_not_more_important(world, kubelet):
     assert world.node_of(first) == "a"
 
 
-def test_the_place_is_kept_for_whom_it_was_made(world, kubelet):
+def test_freed_capacity_is_kept_for_the_nominated_pod(world, kubelet):
     """Pods that come while the victims end do not get it (upstream's issue 72124)."""
     world.nodes("a", cpu="4")
     victims = [pod(world, "low", grace=2) for _ in range(4)]
@@ -153,7 +153,7 @@ def test_the_place_is_kept_for_whom_it_was_made(world, kubelet):
     assert world.read(high)["status"].get("phase") != "Failed"
 
 
-def test_a_more_important_pod_takes_the_place_of_a_nominee(world, kubelet):
+def test_a_more_important_pod_replaces_a_nominated_pod(world, kubelet):
     world.nodes("a", cpu="2")
     victim = pod(world, "low", cpu="2", grace=4)
     running(world, victim, "a")

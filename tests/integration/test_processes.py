@@ -91,7 +91,7 @@ def test_killed_run_leaves_nothing_to_repair(control_plane, world):
             world.expect_all_scheduled(pods)
 
 
-def test_replicas_take_turns(control_plane, world):
+def test_replicas_take_over_from_each_other(control_plane, world):
     """Of two replicas one binds; when it is killed under load, the other takes over.
 
     The standby keeps reading meanwhile, so it knows the cluster when its turn comes.
@@ -125,7 +125,7 @@ def test_replicas_take_turns(control_plane, world):
             assert standby.metric("leader_election_master_status", name=name) == 1
 
 
-def test_standby_reads_nothing_before_its_turn_if_told_so(control_plane, world):
+def test_standby_lists_nothing_before_it_leads_if_configured_so(control_plane, world):
     """Then it is not ready either, as upstream; what it missed it reads when it leads."""
     world.nodes("a")
     election = {**SHORT_LEASE, "resourceName": f"{world.namespace}-late"}

@@ -214,7 +214,7 @@ def test_who_was_judged_by_an_extender_is_bound_by_it_whatever_comes_meanwhile(
     ],
     ids=["text", "field", "client", "lease"],
 )
-def test_what_cannot_be_used_changes_nothing_and_is_told(
+def test_an_unusable_configuration_changes_nothing_and_is_reported(
     reloading, mounted, document, result, said
 ):
     world, scheduler = reloading

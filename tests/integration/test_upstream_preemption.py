@@ -7,26 +7,26 @@ scheduling group are refused. Where no file is named, the test stands here or in
 ==========================================================  ===================================
 ``test/integration/scheduler/preemption``                   here
 ==========================================================  ===================================
-TestPreemption: basic pod preemption                        test_preemption: room_is_made_and_told
+TestPreemption: basic pod preemption                        test_preemption: victims_are_evicted_…
 … with PreFilter                                            what_a_pre_filter_refuses_is_helped
-… with unresolvable PreFilter / filter                      what_is_refused_for_good_moves_nobody
+… with unresolvable PreFilter / filter                      an_unresolvable_rejection_evicts_no_pod
 … preserve pods with anti-affinity                          both_that_keep_apart_go
-… mutual pod anti-affinity, one of higher priority          nobody_goes_for_nothing
-TestAsyncPreemption: gated until all calls are done         the_gate_is_closed_until_all_are_told
-… one victim                                                the_gate_is_closed_until_the_only_one…
-… lower pod cannot take the place                           test_preemption: the_place_is_kept…
+… mutual pod anti-affinity, one of higher priority          no_pod_is_evicted_in_vain
+TestAsyncPreemption: gated until all calls are done         the_pod_is_gated_until_all_victims_are…
+… one victim                                                the_pod_is_gated_until_the_only_victim…
+… lower pod cannot take the place                           test_preemption: freed_capacity_is_kept…
 … higher pod picks the same victims                         the_highest_takes_the_same_victims
 … two preempt at once, on one node                          two_share_a_node_and_not_its_victims
-… victim in Bind, deleted / terminating                     a_victim_in_bind_makes_room (2)
-… victim's Reserve holds state                              a_victim_with_something_reserved…
-… mid waits on a node that high takes                       who_loses_its_place_finds_another
-TestPreemptionRespectsWaitingPod                            who_waits_is_not_deleted[permit]
-TestPreemptionRespectsBindingPod                            who_waits_is_not_deleted[pre-bind]
-TestNonPreemption                                           test_preemption: who_must_never_preempt…
-TestDisablePreemption                                       without_the_plugin_nobody_goes
+… victim in Bind, deleted / terminating                     a_victim_in_bind_is_evicted (2)
+… victim's Reserve holds state                              a_victim_with_a_reservation_is_released…
+… mid waits on a node that high takes                       a_pod_that_loses_its_nomination_finds…
+TestPreemptionRespectsWaitingPod                            a_waiting_pod_is_not_deleted[permit]
+TestPreemptionRespectsBindingPod                            a_waiting_pod_is_not_deleted[pre-bind]
+TestNonPreemption                                           test_preemption: a_pod_that_never_…
+TestDisablePreemption                                       without_the_plugin_no_pod_is_evicted
 TestPodPriorityResolution                                   priorities_are_the_classes
 TestPreemptionStarvation                                    the_waiting_do_not_starve_the…
-TestPreemptionRaces                                         nobody_slips_in
+TestPreemptionRaces                                         no_pod_takes_capacity_freed_for_another
 TestPDBInPreemption                                         a_budget_decides_before_… (2),
                                                             budgets_and_then_priorities_…
 TestReadWriteOncePodPreemption                              a_claim_for_one_pod_changes_hands (3)
@@ -34,8 +34,8 @@ TestNominatedNode: high preempts there                      test_preemption: a_m
 … high fits beside                                          a_nomination_ends_where_another_fits
 … node deleted / only a tainted node left                   a_nomination_ends_with_its_node (2)
 … PreBind fails                                             a_nomination_ends_where_binding_fails
-TestPreferNominatedNode: room on the nominated node         test_preemption: room_is_made_and_told
-… the nominated node fails a filter                         a_nominee_goes_where_it_can
+TestPreferNominatedNode: room on the nominated node         test_preemption: victims_are_evicted_…
+… the nominated node fails a filter                         a_nominated_pod_is_bound_elsewhere…
 TestPodGroupPreemption                                      (pods of groups are refused)
 ==========================================================  ===================================
 """
@@ -145,7 +145,7 @@ def test_what_a_pre_filter_refuses_is_helped(world, kubelet, with_plugins):
     expect_gone(world, low)
 
 
-def test_what_is_refused_for_good_moves_nobody(world, kubelet, with_plugins):
+def test_an_unresolvable_rejection_evicts_no_pod(world, kubelet, with_plugins):
     world.nodes("a", cpu="4")
     low = running(world, pod(world, "low", labels={"token": "yes"}, scheduler="plugged"), "a")
     high = pod(world, "high", labels={"token": "for-good"}, scheduler="plugged")
@@ -167,7 +167,7 @@ def test_both_that_keep_apart_go(world, kubelet):
     expect_gone(world, disliked, dislikes)
 
 
-def test_nobody_goes_for_nothing(world, kubelet):
+def test_no_pod_is_evicted_in_vain(world, kubelet):
     """One of the two that keep it away is as important as the pod itself."""
     world.nodes("a", cpu="8")
     disliked = running(world, pod(world, "low", labels={"app": "db"}), "a")
@@ -180,7 +180,7 @@ def test_nobody_goes_for_nothing(world, kubelet):
     assert stays(world, disliked, dislikes)
 
 
-def test_a_victim_with_something_reserved_makes_room_at_once(world, kubelet, with_plugins):
+def test_a_victim_with_a_reservation_is_released_at_once(world, kubelet, with_plugins):
     world.nodes("a", cpu="2")
     held = pod(world, "low", cpu="2", scheduler="plugged", labels={"held-at": "permit"})
     expect_held(with_plugins, held)
@@ -198,7 +198,7 @@ def expect_held(scheduler, name):
 
 
 @pytest.mark.parametrize("where", ["permit", "pre-bind"])
-def test_who_waits_is_not_deleted(world, kubelet, with_plugins, where):
+def test_a_waiting_pod_is_not_deleted(world, kubelet, with_plugins, where):
     """It goes to the small node, where it is enough for it, and the pod to the large one."""
     world.nodes("large", cpu="2")
     held = pod(world, "low", scheduler="plugged", labels={"held-at": where})
@@ -217,7 +217,7 @@ def test_who_waits_is_not_deleted(world, kubelet, with_plugins, where):
 # misc.
 
 
-def test_without_the_plugin_nobody_goes(world, kubelet, with_plugins):
+def test_without_the_plugin_no_pod_is_evicted(world, kubelet, with_plugins):
     world.nodes("a", cpu="2")
     low = running(world, pod(world, "low", cpu="2"), "a")
     high = pod(world, "high", cpu="2", scheduler="meek")
@@ -265,7 +265,7 @@ def test_the_waiting_do_not_starve_the_important(world, kubelet):
 
 
 @pytest.mark.parametrize("again", range(5))
-def test_nobody_slips_in(world, kubelet, again):
+def test_no_pod_takes_capacity_freed_for_another(world, kubelet, again):
     """Twenty that come while victims end do not get the place (upstream's issue 72124)."""
     world.nodes("a", cpu="4")
     victims = [running(world, pod(world, "low", grace=1), "a") for _ in range(4)]
@@ -392,7 +392,7 @@ def test_a_nomination_ends_where_binding_fails(world, kubelet, with_plugins):
     assert not world.node_of(mid)
 
 
-def test_a_nominee_goes_where_it_can(world, kubelet):
+def test_a_nominated_pod_is_bound_elsewhere_if_its_node_rejects_it(world, kubelet):
     """Its node refuses it once its victims have gone; another takes it."""
     world.nodes("a", cpu="2")
     victim = running(world, pod(world, "low", cpu="2", grace=3), "a")

@@ -145,7 +145,7 @@ def test_pods_go_where_a_custom_resource_says_that_there_is_little_to_do(
             world.expect_scheduled(world.pod(cpu="100m", scheduler="loaded"), on="idle")
 
 
-def test_a_custom_resource_wakes_who_waits_for_it(world, define, with_plugins):
+def test_a_custom_resource_requeues_pods_that_wait_for_it(world, define, with_plugins):
     define("gauges", "Gauge", "example.com", "v1")
     world.nodes("a")
     with with_plugins(gauged=["live_plugins:Open"]) as scheduler:
@@ -162,7 +162,7 @@ def test_a_custom_resource_wakes_who_waits_for_it(world, define, with_plugins):
         assert scheduler.lines("watch.synced", resource="gauges.v1.example.com")
 
 
-def test_annotations_are_there_for_who_needs_them(world, define, with_plugins):
+def test_annotations_are_decoded_for_plugins_that_need_them(world, define, with_plugins):
     define("gauges", "Gauge", "example.com", "v1")
     world.nodes("a")
     world.plane.kubectl("annotate", "node", "a", "always-open=yes")
@@ -170,7 +170,7 @@ def test_annotations_are_there_for_who_needs_them(world, define, with_plugins):
         world.expect_scheduled(world.pod(scheduler="gauged"), on="a")
 
 
-def test_a_resource_that_the_cluster_has_not_stops_nobody(world, with_plugins):
+def test_a_resource_that_the_cluster_lacks_stops_no_scheduling(world, with_plugins):
     world.nodes("a")
     with with_plugins(gauged=["live_plugins:Open"]) as scheduler:
         pod = world.pod(scheduler="gauged")

@@ -25,7 +25,7 @@ RWOP = (
 )
 
 
-def test_pod_goes_where_its_volume_is(world: World, storage: Storage) -> None:
+def test_pod_is_bound_where_its_volume_is(world: World, storage: Storage) -> None:
     """The volume is found, bound by the volume controller, and only then is the pod."""
     world.nodes("a", "b")
     local = storage.storage_class()
@@ -248,7 +248,7 @@ def test_wait_in_vain_ends(world: World, storage: Storage) -> None:
         world.expect_scheduled(pod, on="a")
 
 
-def test_new_scheduler_goes_on_where_the_last_one_was(world: World, storage: Storage) -> None:
+def test_new_scheduler_resumes_where_the_last_one_stopped(world: World, storage: Storage) -> None:
     world.nodes("a", "b")
     slow = storage.storage_class("slow", provisioner=DRIVER)
     storage.claim("data", slow)

@@ -46,7 +46,7 @@ def ungate(world, pod, gates):
     world.plane.request("PATCH", path, body, content_type=MERGE_PATCH)
 
 
-def test_new_node_wakes_who_fits_there(world):
+def test_new_node_wakes_pods_that_fit(world):
     world.nodes("small", cpu="1")
     big, selective = world.pod(cpu="2"), world.pod(nodeSelector={"disk": "fast"})
     world.expect_unschedulable(big, NO_ROOM)
@@ -97,7 +97,7 @@ def test_grown_node_wakes(world):
     world.expect_scheduled(pod, on="a")
 
 
-def test_removed_node_takes_nobody_and_its_successor_does(world):
+def test_removed_node_takes_no_pod_and_its_successor_does(world):
     """A new node of an old name starts empty of the old one's labels; its pods still count."""
     world.nodes("a", cpu="2", labels={"disk": "fast"})
     world.expect_scheduled(world.pod(cpu="1"), on="a")
@@ -111,7 +111,7 @@ def test_removed_node_takes_nobody_and_its_successor_does(world):
     world.expect_unschedulable(world.pod(nodeSelector={"disk": "fast"}), AFFINITY)
 
 
-def test_deleted_pod_leaves_its_room(world):
+def test_deleted_pod_frees_its_capacity(world):
     world.nodes("a", cpu="2")
     first = world.pod(cpu="2")
     world.expect_scheduled(first)
@@ -122,7 +122,7 @@ def test_deleted_pod_leaves_its_room(world):
     world.expect_scheduled(second, on="a")
 
 
-def test_finished_pod_leaves_its_room(world):
+def test_finished_pod_frees_its_capacity(world):
     """A pod that has succeeded holds nothing, though its object stays."""
     world.nodes("a", cpu="2")
     first = world.pod(cpu="2", restartPolicy="Never")
@@ -148,7 +148,7 @@ def test_freed_host_port_wakes(world):
     world.expect_scheduled(second, on="a")
 
 
-def test_resized_pod_leaves_room_once_its_kubelet_has_let_go(world):
+def test_resized_pod_frees_capacity_once_its_kubelet_has_shrunk_it(world):
     """Resizing in place counts the larger of what is wanted and what is held.
 
     The wish alone frees nothing: only the status that the kubelet writes after it has shrunk the

@@ -4,8 +4,8 @@
     pod = world.pod(cpu="3")
     assert world.expect_scheduled(pod, on={"a", "b"})
 
-A world is one namespace of a control plane and one scheduler in a process of its own. Nobody waits
-for a fixed time: what is expected is asked for until it is so, or until a generous deadline.
+A world is one namespace of a control plane and one scheduler in a process of its own. What a test
+expects is polled for until it is so, or until a generous deadline.
 
 Watches of different resources are not ordered among each other, so `World.nodes` returns only when
 the scheduler knows the nodes: messages that count nodes would tell of fewer otherwise.
@@ -50,7 +50,7 @@ RESOURCE = "crd/schedulerconfigurations.py-scheduler.dev"
 
 _POLL_SECONDS = 0.03
 _NODES = "/api/v1/nodes"
-# Longer than any watch takes to tell what the API server has answered already.
+# Many times what a decision takes; a longer pause would only make the tests slower.
 _SETTLE_SECONDS = 0.3
 
 _numbers = itertools.count(1)
@@ -154,6 +154,15 @@ def _filters_part(message: str) -> str:
     return re.sub(r" (no new claims to deallocate.*|not found)$", "", message)
 
 
+def _node_facts(scheduler: Scheduler) -> float:
+    """Return how many changes of nodes a scheduler has applied."""
+    counts = re.findall(
+        r'scheduler_event_handling_duration_seconds_count{event="Node\w+"} (\S+)',
+        scheduler.get("/metrics")[1],
+    )
+    return sum(map(float, counts))
+
+
 class World:
     """One namespace, the nodes of one test, and a scheduler that looks after both."""
 
@@ -188,8 +197,10 @@ class World:
             )
 
     def change_node(self, name: str, **spec: Any) -> None:
-        """Merge into a node's spec, and give the scheduler a moment to hear of it."""
-        self._patch(f"{_NODES}/{name}", {"spec": spec})
+        """Merge into a node's spec."""
+        # A cordon is no event for any pod, so schedulers do not count it; a new label is counted.
+        labels = {"changed": str(next(_numbers))} if spec.get("unschedulable") else {}
+        self._patch(f"{_NODES}/{name}", {"spec": spec, "metadata": {"labels": labels}})
 
     def label_node(self, name: str, **labels: str | None) -> None:
         """Set labels of a node, or remove those that are None."""
@@ -201,15 +212,30 @@ class World:
 
     def delete_node(self, name: str) -> None:
         """Delete a node; its pods stay, and keep its name in the scheduler's cache."""
-        self.plane.request("DELETE", f"{_NODES}/{name}")
-        self.settle()
+        with self._node_change():
+            self.plane.request("DELETE", f"{_NODES}/{name}")
 
     def _patch(self, path: str, body: Json) -> None:
-        self.plane.request("PATCH", path, body, content_type=MERGE_PATCH)
-        self.settle()
+        with self._node_change():
+            self.plane.request("PATCH", path, body, content_type=MERGE_PATCH)
+
+    @contextlib.contextmanager
+    def _node_change(self) -> Iterator[None]:
+        """Wait until every scheduler has applied the change of a node that is made inside.
+
+        Schedulers count the facts they apply. On a busy machine no fixed pause is long enough for
+        a watch, and a pod created next would be decided about with the old node.
+        """
+        before = [_node_facts(scheduler) for scheduler in self.schedulers]
+        yield
+        for scheduler, count in zip(self.schedulers, before, strict=True):
+            until(
+                lambda scheduler=scheduler, count=count: _node_facts(scheduler) > count,
+                "the change of a node is applied",
+            )
 
     def settle(self) -> None:
-        """Let the scheduler hear of a change that nothing it serves would show."""
+        """Give the scheduler time to do what it must not do: for tests that nothing happens."""
         time.sleep(_SETTLE_SECONDS)
 
     # Pods.

@@ -6,7 +6,7 @@ from pathlib import Path
 from hack.audit import BINDINGS, AuditLog
 
 
-def test_the_policy_names_what_is_told_and_nothing_else(tmp_path):
+def test_the_policy_names_what_is_logged_and_nothing_else(tmp_path):
     policy, _ = AuditLog(tmp_path, BINDINGS).flags
 
     written = json.loads((tmp_path / policy.rpartition("/")[2]).read_text())
@@ -14,7 +14,7 @@ def test_the_policy_names_what_is_told_and_nothing_else(tmp_path):
     assert written["rules"] == [BINDINGS, {"level": "None"}]
 
 
-def test_a_line_that_is_being_written_is_not_told_yet(tmp_path):
+def test_an_incomplete_line_is_left_out(tmp_path):
     log = AuditLog(tmp_path, BINDINGS)
     path = Path(log.flags[1].partition("=")[2])
     path.write_text('{"verb": "create"}\n{"verb": "get"}\n{"verb": "cre')

@@ -59,6 +59,6 @@ def test_without_docker_it_is_said_what_is_missing(monkeypatch, tmp_path):
     assert kind.engine_missing() == "docker is not on the PATH"
 
 
-def test_what_a_command_said_is_told_when_it_fails():
+def test_a_failed_commands_output_is_in_the_error():
     with pytest.raises(RuntimeError, match="no such thing"):
         kind.run(["sh", "-c", "echo no such thing >&2; exit 1"])

@@ -51,7 +51,7 @@ def test_a_kubeconfig_can_be_read_back_by_its_owner_only(tmp_path, kind):
     assert path.stat().st_mode & 0o077 == 0
 
 
-def test_a_claimed_port_is_not_given_away_while_nobody_listens_on_it():
+def test_a_claimed_port_stays_claimed_while_no_server_listens():
     ours, theirs = PortClaims(), PortClaims()
     try:
         port = ours.claim()
@@ -63,7 +63,7 @@ def test_a_claimed_port_is_not_given_away_while_nobody_listens_on_it():
         theirs.release()
 
 
-def test_a_port_that_somebody_listens_on_is_not_claimed():
+def test_a_port_in_use_is_not_claimed():
     claims = PortClaims()
     try:
         port = claims.claim()

@@ -53,5 +53,5 @@ def test_a_status_that_is_not_true_is_noticed():
     assert all(line.startswith("generation 7: ") for line in said)
 
 
-def test_the_last_configuration_serves_everybody():
+def test_the_last_configuration_has_every_profile():
     assert judge(whole(NAMES)).profiles == NAMES

@@ -12,12 +12,12 @@ def test_it_returns_the_first_answer_that_is_true():
     assert until(lambda: next(answers), seconds=60, poll_seconds=0) == "there"
 
 
-def test_what_does_not_come_is_named():
+def test_a_missed_deadline_names_the_condition():
     with pytest.raises(NotInTimeError, match="still not so after 0 s: a node is there"):
         until(lambda: None, "a node is there", seconds=0, poll_seconds=0)
 
 
-async def test_others_go_on_while_a_task_waits():
+async def test_other_tasks_run_while_one_waits():
     there = []
     asyncio.get_running_loop().call_soon(there.append, "there")
 

@@ -136,11 +136,14 @@ async def test_a_watch_exchanges_its_token_too(api, client):
     assert api.seen[1].query == {"watch": "1"}
 
 
-async def test_no_answer_in_time_is_unreachable(api, client):
+async def test_no_answer_in_time_is_unreachable(api):
     api.plays(api.streams(then="hang"))
+    credentials = Credentials(lambda _: Access(api.url))
+    client = ApiClient(credentials, limiter=RateLimiter(-1), user_agent="t", timeout_seconds=0.2)
 
-    with pytest.raises(Unreachable) as caught:
-        await client.post("/x", b"{}")
+    async with client:
+        with pytest.raises(Unreachable) as caught:
+            await client.post("/x", b"{}")
 
     port = api.url.rpartition(":")[2]
     assert str(caught.value) == f"127.0.0.1:{port} gave no answer to POST /x: it took too long"

@@ -285,7 +285,7 @@ def test_a_pre_bind_may_act_and_is_not_asked_here():
     check_plugin(plugin(pre_bind=pre_bind))
 
 
-def test_an_asynchronous_method_is_told_apart_at_once():
+def test_an_asynchronous_method_is_recognised_at_once():
     async def score(self, pod, nodes):
         pass
 
@@ -320,7 +320,7 @@ def test_the_author_can_bring_the_pods_and_nodes_that_matter():
 
 
 @pytest.mark.parametrize("case", ["comes to no end", "ends the process"])
-def test_who_had_the_alarm_gets_it_back(case):
+def test_an_alarm_that_was_set_before_is_restored(case):
     """As pytest-timeout has, which breaks off a test that hangs."""
     rung = []
     mine = lambda *_: rung.append(1)  # noqa: E731 - compared below
