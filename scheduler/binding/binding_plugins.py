@@ -15,7 +15,7 @@ from typing import Any, Final
 from scheduler.binding.binding_attempt import BindingAttempt
 from scheduler.cache.cluster_cache import ClusterCache
 from scheduler.errors import PluginError
-from scheduler.framework import checked_calls
+from scheduler.framework import invoke
 from scheduler.framework.effects import Condition, Effect, Patch, WaitUntil
 from scheduler.framework.filtering import run_filters, run_pre_filters
 from scheduler.framework.invoke import CoroutineCall, call_plugin
@@ -67,7 +67,7 @@ class BindingPlugins:
                     "Reserve",
                     plugin.name,
                     observer,
-                    checked_calls.reserve,
+                    invoke.reserve,
                     plugin,
                     attempt.pod,
                     attempt.node,
@@ -147,7 +147,7 @@ class BindingPlugins:
             "Permit",
             plugin.name,
             self._observer_of(attempt),
-            checked_calls.permit,
+            invoke.permit,
             plugin,
             attempt.pod,
             attempt.node,
@@ -163,7 +163,7 @@ class BindingPlugins:
             "PreBind",
             plugin.name,
             observer,
-            checked_calls.pre_bind,
+            invoke.pre_bind,
             plugin,
             attempt.pod,
             attempt.node,
@@ -203,7 +203,7 @@ class BindingPlugins:
                 )
         except TimeoutError:
             raise PluginError(plugin.name, f"gave no answer in PreBind for {seconds:g}s") from None
-        return checked_calls.effects(plugin.name, effects or ())
+        return invoke.effects(plugin.name, effects or ())
 
     # Filter, once more.
 

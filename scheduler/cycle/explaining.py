@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from scheduler.cycle.scheduling import Attempt, decide, nominated_rows, rows_to_score
 from scheduler.errors import PluginError
-from scheduler.framework import checked_calls
+from scheduler.framework import invoke
 from scheduler.framework.all_rejections import AllRejections, find_all_rejections
 from scheduler.framework.decision import Decision
 from scheduler.framework.invoke import call_plugin
@@ -99,7 +99,7 @@ def _gates(attempt: Attempt, failed: dict[str, str]) -> Iterator[tuple[str, str]
                 "PreEnqueue",
                 plugin.name,
                 attempt.observer,
-                checked_calls.pre_enqueue,
+                invoke.pre_enqueue,
                 plugin,
                 attempt.pod,
             )

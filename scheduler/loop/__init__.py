@@ -5,6 +5,6 @@ and carries its decision out. It is the only writer of cache and queue, so there
 report through the inbox. A pod is assumed first and its binding posted second, by a task of its
 own.
 
-This room imports binding, cache, cycle, framework, kube, model, out_of_tree, preemption, queue and
-reporting. It is imported by app, process and reload.
+This room imports binding, cache, cycle, framework, kube, model, observe, out_of_tree, preemption,
+queue and reporting. It is imported by app, process and reload.
 """

@@ -17,10 +17,10 @@ from scheduler.framework.extender_protocol import ExtenderRequests
 from scheduler.framework.profile import Profile
 from scheduler.kube.extenders import Extenders
 from scheduler.model.pod import Pod
+from scheduler.observe import families
 from scheduler.out_of_tree.plugin_supervisor import PluginSupervisor
 from scheduler.preemption.evictions import Evictions
 from scheduler.preemption.other_schedulers import OtherSchedulers
-from scheduler.observe import families
 from scheduler.queue.queued_pod import QueuedPod
 from scheduler.queue.scheduling_queue import SchedulingQueue
 from scheduler.reporting.clock import Clock

@@ -22,7 +22,7 @@ from types import TracebackType
 from typing import Any, Final, Protocol, TypeVar
 
 from scheduler.errors import MalformedObject, PluginError
-from scheduler.framework import checked_calls
+from scheduler.framework import invoke
 from scheduler.framework.cluster_event import Hint, Requeue
 from scheduler.framework.invoke import call_plugin
 from scheduler.framework.observer import SILENT, Ending, Observer
@@ -151,7 +151,7 @@ class PluginSupervisor:
     def _gate(self, profile: Profile, gate: PreEnqueuePlugin) -> PreEnqueuePlugin:
         if not self.is_out_of_tree(profile, gate.name):
             return gate
-        call = partial(checked_calls.pre_enqueue, gate)
+        call = partial(invoke.pre_enqueue, gate)
         return _SupervisedGate(gate.name, self.method("PreEnqueue", profile, gate.name, call))
 
     def _requeue(self, profile: Profile, plugin: str, said: Requeue) -> Requeue:

@@ -354,7 +354,8 @@ def test_a_stall_in_preemption_is_interrupted(timer):
     pod = make_pod("urgent", priority=5)
     nodes = make_table(make_node("a"), placed=[make_pod("low").on("a")])
 
-    decision = decide(Attempt(profile, pod, nodes, {}, observer=supervisor.observer_for(profile, pod)))
+    supervised = supervisor.observer_for(profile, pod)
+    decision = decide(Attempt(profile, pod, nodes, {}, observer=supervised))
 
     assert len(asked) == 2
     assert ("stalled", "Moody", "Filter") in observer.reported
