@@ -26,6 +26,7 @@ class BindingAttempt:
         assumed: Objects assumed in the cache until the watch confirms them, the latest last.
         must_wait: Whether a plugin acts or waits before the pod is bound.
         cancelled: Why the pod must not be bound after all; empty while it may.
+        is_over: Whether the pod is bound, or its reservations are released.
     """
 
     queued: QueuedPod
@@ -39,8 +40,14 @@ class BindingAttempt:
     assumed: list[Assume] = field(default_factory=list)
     must_wait: bool = False
     cancelled: str = ""
+    is_over: bool = False
 
     @property
     def node(self) -> str:
         """The node that the decision chose."""
         return self.decision.node
+
+    def end(self) -> None:
+        """Note that the attempt is over, which happens once: what is released twice is lost."""
+        assert not self.is_over, f"the binding of {self.pod.key} to {self.node} ended twice"
+        self.is_over = True

@@ -308,6 +308,7 @@ class BindingCycle:
     def _ended(self, attempt: BindingAttempt, outcome: BindOutcome) -> None:
         match outcome:
             case Bound():
+                attempt.end()
                 self._telemetry.bound(
                     attempt.queued, attempt.decision, started=attempt.started, now=self._now()
                 )
@@ -325,6 +326,7 @@ class BindingCycle:
 
     def _undo(self, attempt: BindingAttempt, failure: AttemptFailure) -> None:
         """Unreserve and forget, and hand the pod to the failure handler."""
+        attempt.end()
         self._plugins.unreserve(attempt)
         if self._assumptions.is_superseded(attempt.pod):
             return  # a newer attempt for the pod is under way, and decides what becomes of it

@@ -140,7 +140,7 @@ def with_the_rest_of(
 def misplaced(written: Container[str]) -> tuple[str, ...]:
     """Return a line for each field that a document beside ``--config-resource`` must not have."""
     return tuple(
-        f"{path}: is told by the object that --config-resource names; remove it from --config"
+        f"{path}: is set by the object that --config-resource names; remove it from --config"
         for path in LIVE
         if path in written
     )

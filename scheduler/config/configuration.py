@@ -231,6 +231,7 @@ def _resolve(draft: Draft, available: Available) -> SchedulerConfiguration:
                 _paths(profile, path),
             )
         )
+    assert specs, "a document without profiles gets the default one"
     return SchedulerConfiguration(
         profiles=tuple(specs),
         leader_election=document.leader_election,

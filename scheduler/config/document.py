@@ -142,7 +142,7 @@ class Plugins(Part, frozen=True):
     """Who binds; at least one."""
 
     post_bind: PluginSet = PluginSet()
-    """Who hears of a binding."""
+    """What runs after the pod was bound."""
 
     multi_point: PluginSet = PluginSet()
     """Plugins for every extension point they serve; here, and only here, stand the default ones."""

@@ -55,6 +55,7 @@ class Expansion:
         self._check_names()
         lists = {point: self._at(point, everywhere) for point in Point}
         weighted = tuple(self._weigh(name, everywhere) for name in lists.pop(Point.SCORE))
+        assert {*lists, Point.SCORE} == {*Point}
         return {
             point: weighted if point is Point.SCORE else tuple(map(PluginRef, lists[point]))
             for point in Point

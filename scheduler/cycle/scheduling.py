@@ -102,6 +102,7 @@ def schedule(attempt: Attempt) -> Cycle:
     if not len(nodes):
         return Retry(pod, NO_NODES, unschedulable=True)
     try:
+        # What this pod is the first to need takes long for volumes of thousands of nodes.
         for _ in nodes.prepare(pod):
             yield PAUSE
         with observer.extension_point("PreFilter") as ends:
@@ -116,6 +117,7 @@ def schedule(attempt: Attempt) -> Cycle:
             return Bind(pod, name, evaluated=1, feasible=1, ties=(name,))
         nominated = nominated_rows(attempt, nodes) if attempt.nominated else {}
         filtered = filter_nodes(profile, pre_filtered, pod, nodes, nominated, observer)
+        assert len(filtered.feasible) == len(nodes)
         yield PAUSE
         if attempt.extenders:
             filtered = yield from _filter_by_extenders(attempt, filtered, nodes)
@@ -246,7 +248,7 @@ def rows_to_score(
     if len(rows) <= wanted:
         return rows
     order = np.argsort(hash_of(attempt.seed, attempt.pod.uid, attempt.nodes.name_hashes[rows]))
-    return np.sort(rows[order[:wanted]])
+    return np.sort(rows[order[:wanted]])  # in the table's order, in which columns are read fastest
 
 
 def _post_filter(
@@ -256,6 +258,7 @@ def _post_filter(
 
     *filtered* is None where a pre-filter plugin refused every node.
     """
+    assert filtered is None or not filtered.feasible.any()
     diagnosis = diagnose(attempt.nodes, pre_filtered, filtered)
     if not attempt.profile.post_filter:
         return Park(attempt.pod, diagnosis, CLEAR)
@@ -277,6 +280,7 @@ def _post_filter(
                     answer.message,
                     answer.candidates or (answer.chosen,),
                 )
+            # Upstream returns such a status alone, and drops what earlier plugins said.
             if answer.stop:
                 messages, clear = [], False
             if answer.message:

@@ -25,6 +25,7 @@ def least_harm(candidates: Sequence[Candidate]) -> Candidate:
     victim, the lowest sum of priorities, the fewest victims, the latest start of the most important
     ones.
     """
+    assert candidates
     harms = list(map(_harm, candidates))
     lowest = min(harms)
     equals = [each for each, harm in zip(candidates, harms, strict=True) if harm == lowest]

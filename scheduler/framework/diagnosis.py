@@ -26,6 +26,7 @@ class Verdict:
 
     def among(self, rows: NDArray[np.intp], size: int) -> "Verdict":
         """Return this verdict for the table of *size* from which its *rows* were selected."""
+        assert len(rows) == len(self.nodes)
         nodes, resolvable = np.zeros((2, size), dtype=np.bool_)
         nodes[rows], resolvable[rows] = self.nodes, self.resolvable
         return Verdict(self.plugin, self.reason, nodes, resolvable)

@@ -243,7 +243,7 @@ def run_filters(
     judged = _Judged(np.ones(len(nodes), dtype=np.bool_))
     for row, why in nodes.closed.items():
         judged.reject("", why, _one(row, len(nodes)), resolvable=False)
-    is_what_if = nodes.is_what_if
+    is_what_if = nodes.is_what_if  # once: it is the same for all plugins, and this path is hot
     for plugin in plugins:
         if plugin.name in skipped:
             continue
@@ -256,6 +256,7 @@ def run_filters(
             observer.asked("Filter", plugin.name, len(nodes))
         if answers:
             judged.add(plugin.name, answers)
+        # Upstream, too, runs no further plugin on a node that one has rejected.
         if not judged.feasible.any():
             break
     return Filtered(judged.feasible, tuple(judged.verdicts), tuple(judged.failures))
@@ -311,6 +312,7 @@ def _ask_row_by_row(
     for row in (feasible & changed).nonzero()[0].tolist():
         cluster = nodes.cluster_of(row)
         there = cluster.row_of(nodes.names[row])
+        assert there is not None  # None would index a new axis, and be taken for a yes
         mask = _one(row, len(nodes))
         for answer in _ask_about(plugin, pod, cluster, observer):
             if not answer.nodes[there]:
@@ -356,6 +358,8 @@ def _check(plugin: str, answer: object, rows: int) -> None:
 
 def narrow(filtered: Filtered, further: Filtered, rows: "np.typing.NDArray[np.intp]") -> Filtered:
     """Return *filtered*, narrowed by what was found *further* about its feasible *rows*."""
+    assert len(further.feasible) == len(rows)
+    assert filtered.feasible[rows].all()
     feasible = filtered.feasible.copy()
     feasible[rows] = further.feasible
     said = tuple(verdict.among(rows, len(feasible)) for verdict in further.verdicts)
@@ -373,6 +377,7 @@ def diagnose(
     """Return why no row of *nodes* can take the pod."""
     if filtered is None:
         assert pre_filtered.refused is not None
+        assert pre_filtered.refused_by  # without a plugin to blame no event would wake the pod
         return Diagnosis(
             names=tuple(nodes.names),
             pre_filter=pre_filtered.refused.reason,
@@ -400,6 +405,7 @@ def outside(pre_filtered: PreFilterResult) -> str:
 
 def _may_help(verdicts: Sequence[Verdict], rows: int) -> NodeMask:
     """Return the rejected rows that evictions may help: every reason against them is resolvable."""
+    # One unresolvable reason is enough: evictions cannot change, say, a taint.
     refused, hopeless = np.zeros(rows, dtype=np.bool_), np.zeros(rows, dtype=np.bool_)
     for verdict in verdicts:
         refused |= verdict.nodes

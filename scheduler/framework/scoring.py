@@ -53,6 +53,7 @@ def score_nodes(profile: Profile, pod: Pod, nodes: NodeTable, observer: Observer
                 continue
             observer.asked("Score", name, len(nodes))
             raw, normalized = scores
+            # No copy for weight 1, the usual one: it costs as much as a small plugin.
             weighted = normalized * weight if weight != 1 else normalized
             totals += weighted
             by_plugin.append(PluginScores(name, raw, normalized, weighted))

@@ -1,8 +1,8 @@
 """Pods that are being decided, and what has changed meanwhile.
 
 An attempt judges the cluster as it was when the pod was popped. If no node fits, the changes since
-then are replayed to the pod before it is parked: one of them may have made room. Changes before the
-pop were known to the attempt.
+then are replayed to the pod before it is parked: one of them may have freed capacity. Changes
+before the pop were known to the attempt.
 """
 
 from collections import Counter, deque

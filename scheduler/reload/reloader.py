@@ -83,6 +83,8 @@ class Reloader:
         await self._connected.aclose()
 
     async def _apply(self, planned: Plan) -> Outcome:
+        # Plugins of an earlier generation are not blamed any more: two must never share one.
+        assert planned.generation > self.running.generation
         try:
             missing = await self._missing_permissions(planned)
         except ApiError as error:

@@ -40,7 +40,7 @@ WALL_TIME = {
     "kube/kubeconfig.py": "whether credentials that name their end are still good",
     "kube/lease.py": "stamps of the lease",
     "reporting/clock.py": "stamps of conditions, and rejections by a kubelet before the start",
-    "observe/certificate.py": "whether a certificate that names its end is still good",
+    "observe/certificate.py": "stamps of a self-signed certificate",
     "reload/report.py": "when a configuration was applied, as a metric",
 }
 """Who reads the time of day, and what for."""

@@ -376,12 +376,12 @@ async def test_a_malformed_pod_is_told_as_a_husk(api, reflect):
     reflected = await reflect()
 
     assert reflected.told == ["listed", "+a", "~a 12>13"]
-    husk = reflected.facts[1].new
-    assert husk.malformed.startswith("spec.overhead[cpu]: 'a lot'")
-    assert (husk.node_name, husk.spec.scheduler_name) == ("n", "py-scheduler")
+    partial = reflected.facts[1].new
+    assert partial.malformed.startswith("spec.overhead[cpu]: 'a lot'")
+    assert (partial.node_name, partial.spec.scheduler_name) == ("n", "py-scheduler")
     assert reflected.facts[2].new.malformed == ""
     assert [note for note in reflected.observer.notes if "overhead" in note] == [
-        f"default/a: {husk.malformed}"
+        f"default/a: {partial.malformed}"
     ]
 
 

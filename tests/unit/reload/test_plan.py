@@ -130,7 +130,7 @@ def test_nobody_is_served_until_there_is_an_object():
 
 
 def test_beside_an_object_the_file_holds_only_what_needs_a_restart():
-    with pytest.raises(ConfigurationError, match="profiles: is told by the object"):
+    with pytest.raises(ConfigurationError, match="profiles: is set by the object"):
         started("main", profiles=[{}])
 
     settings, running = started("main")
