@@ -30,16 +30,12 @@ class ObjectStore(Generic[T]):
         self._observer = observer
 
     def apply(self, event: ObjectChanged[T]) -> None:
-        """Apply what a watch says of an object."""
-        metadata = event.object.metadata
-        key = (metadata.namespace, metadata.name)
+        """Apply what a watch or a list says of an object; a fact is sent if that is new."""
+        new = event.object
+        key = (new.metadata.namespace, new.metadata.name)
         if event.type == DELETED:
             self.remove(key, seen=True)
-        else:
-            self.put(key, event.object)
-
-    def put(self, key: Key, new: T) -> None:
-        """Replace the object under *key* by *new*; a fact tells how they differ, if they do."""
+            return
         old = self.objects.get(key)
         if old is not None and old.metadata.uid != new.metadata.uid:
             # Another object of the same name: the deletion of the first one was missed.

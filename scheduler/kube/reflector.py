@@ -35,7 +35,9 @@ from scheduler.errors import (
     Unreachable,
 )
 from scheduler.kube.decode import (
+    ADDED,
     DELETED,
+    MODIFIED,
     Bookmark,
     Key,
     ObjectChanged,
@@ -173,7 +175,8 @@ class Reflector(Generic[T]):
         if found is None:
             self._objects.remove(key, seen=False)
         else:
-            self._objects.put(key, found)
+            assert key_of(found) == key, "the list was compared under another name"
+            self._objects.apply(ObjectChanged(MODIFIED, found))
 
     async def _recover(self, problem: ApiError) -> None:
         """Choose what follows *problem*, and wait until it is due."""
@@ -257,7 +260,7 @@ class Reflector(Generic[T]):
             for index, raw in enumerate(page.items or (), start=1):
                 found = self._decoder.item(raw)
                 event: WatchEvent[T] = (
-                    found if isinstance(found, Unreadable) else ObjectChanged("ADDED", found)
+                    found if isinstance(found, Unreadable) else ObjectChanged(ADDED, found)
                 )
                 self._collect(listing, event)
                 if index % SLICE_OBJECTS == 0:
@@ -341,8 +344,8 @@ class Reflector(Generic[T]):
     async def _settle(self, staged: dict[Key, T]) -> None:
         # Additions before deletions: in between, the cache may show a node too full, which delays a
         # pod, and never one too empty, which would over-commit the node.
-        for index, (key, found) in enumerate(staged.items(), start=1):
-            self._objects.put(key, found)
+        for index, found in enumerate(staged.values(), start=1):
+            self._objects.apply(ObjectChanged(MODIFIED, found))
             if index % SLICE_OBJECTS == 0:
                 await asyncio.sleep(0)
         for index, key in enumerate(self.store.keys() - staged.keys(), start=1):

@@ -9,7 +9,6 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, Generic, TypeVar
 
-from scheduler.model.affinity import PodAffinity
 from scheduler.model.fact import KubeObject, Resource, ResourceName
 from scheduler.model.node import Node
 from scheduler.model.objects import (
@@ -88,42 +87,6 @@ class Watched(Generic[T]):
         return replace(self, raw=True)
 
 
-def check_pod(pod: Pod) -> None:
-    """Read all quantities and label selectors of *pod*.
-
-    Raises:
-        MalformedObject: If one cannot be read.
-    """
-    pod.check()
-    for index, constraint in enumerate(pod.spec.topology_spread_constraints):
-        compile_selector(
-            constraint.label_selector, f"spec.topologySpreadConstraints[{index}].labelSelector"
-        )
-    if pod.spec.affinity is not None:
-        _check_terms(pod.spec.affinity.pod_affinity, "spec.affinity.podAffinity")
-        _check_terms(pod.spec.affinity.pod_anti_affinity, "spec.affinity.podAntiAffinity")
-
-
-def _check_terms(affinity: PodAffinity | None, field: str) -> None:
-    if affinity is None:
-        return
-    required = "requiredDuringSchedulingIgnoredDuringExecution"
-    preferred = "preferredDuringSchedulingIgnoredDuringExecution"
-    terms = [
-        (f"{required}[{index}]", term)
-        for index, term in enumerate(affinity.required_during_scheduling_ignored_during_execution)
-    ]
-    terms += [
-        (f"{preferred}[{index}].podAffinityTerm", weighted.pod_affinity_term)
-        for index, weighted in enumerate(
-            affinity.preferred_during_scheduling_ignored_during_execution
-        )
-    ]
-    for path, term in terms:
-        compile_selector(term.label_selector, f"{field}.{path}.labelSelector")
-        compile_selector(term.namespace_selector, f"{field}.{path}.namespaceSelector")
-
-
 def _check_selector(workload: ReplicaSet | StatefulSet | PodDisruptionBudget) -> None:
     compile_selector(workload.spec.selector, "spec.selector")
 
@@ -132,7 +95,7 @@ PODS: Final = Watched(
     Resource.POD,
     "/api/v1/pods",
     Pod,
-    check=check_pod,
+    check=Pod.check,
     field_selector="status.phase!=Succeeded,status.phase!=Failed",
 )
 # The watch above turns a kubelet's rejection into the deletion of the object as it was before; only
@@ -141,7 +104,7 @@ FAILED_PODS: Final = Watched(
     Resource.FAILED_POD,
     "/api/v1/pods",
     Pod,
-    check=check_pod,
+    check=Pod.check,
     field_selector="status.phase=Failed",
 )
 NODES: Final = Watched(Resource.NODE, "/api/v1/nodes", Node, check=Node.check)

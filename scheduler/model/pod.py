@@ -10,6 +10,7 @@ from typing import Final
 
 import msgspec
 
+from scheduler.model.affinity import PodAffinity
 from scheduler.model.affinity_terms import PodAffinityTerms, read_terms
 from scheduler.model.host_ports import HostPort, host_ports_of
 from scheduler.model.meta import Condition, ObjectMeta, PodKey, PodUid, Raw, Struct
@@ -23,6 +24,7 @@ from scheduler.model.pod_requests import (
 )
 from scheduler.model.pod_spec import PodSpec, PodStatus
 from scheduler.model.resources import Amounts
+from scheduler.model.selectors import compile_selector
 from scheduler.model.volumes import PodClaim, Volume
 
 DISRUPTION_TARGET: Final = "DisruptionTarget"
@@ -189,12 +191,19 @@ class Pod(Struct, Raw, frozen=True, dict=True, gc=True):
         return nominated
 
     def check(self) -> None:
-        """Parse what is parsed lazily.
+        """Read all quantities and label selectors.
 
         Raises:
-            MalformedObject: If a value cannot be read.
+            MalformedObject: If one cannot be read.
         """
         _ = self.placed_requests, self.requests
+        for index, constraint in enumerate(self.spec.topology_spread_constraints):
+            compile_selector(
+                constraint.label_selector, f"spec.topologySpreadConstraints[{index}].labelSelector"
+            )
+        if self.spec.affinity is not None:
+            _check_terms(self.spec.affinity.pod_affinity, "spec.affinity.podAffinity")
+            _check_terms(self.spec.affinity.pod_anti_affinity, "spec.affinity.podAntiAffinity")
 
     def _claims(self) -> Iterator[PodClaim]:
         for volume in self.storage:
@@ -202,3 +211,23 @@ class Pod(Struct, Raw, frozen=True, dict=True, gc=True):
                 yield PodClaim(self.namespace, volume.persistent_volume_claim.claim_name)
             elif volume.ephemeral is not None:
                 yield PodClaim(self.namespace, f"{self.name}-{volume.name}", generated=True)
+
+
+def _check_terms(affinity: PodAffinity | None, field: str) -> None:
+    if affinity is None:
+        return
+    required = "requiredDuringSchedulingIgnoredDuringExecution"
+    preferred = "preferredDuringSchedulingIgnoredDuringExecution"
+    terms = [
+        (f"{required}[{index}]", term)
+        for index, term in enumerate(affinity.required_during_scheduling_ignored_during_execution)
+    ]
+    terms += [
+        (f"{preferred}[{index}].podAffinityTerm", weighted.pod_affinity_term)
+        for index, weighted in enumerate(
+            affinity.preferred_during_scheduling_ignored_during_execution
+        )
+    ]
+    for path, term in terms:
+        compile_selector(term.label_selector, f"{field}.{path}.labelSelector")
+        compile_selector(term.namespace_selector, f"{field}.{path}.namespaceSelector")

@@ -1,8 +1,9 @@
 """How many pods on each row match a selector, kept up to date and not recounted.
 
 Pods of one namespace with the same labels form a *label group*, which counts its pods by row. The
-column of a PodSet is the sum of the groups that it matches. It is built when first read; from then
-on every pod that is added or removed costs one addition for each column of its group.
+*match column* of a PodSet is the sum of the groups that it matches. It is built when first read;
+from then on every pod that is added or removed costs one addition for each column of its group
+(``docs/decisions/0002-columns-and-match-columns.md``).
 
 Pods of one template share a group, so most clusters have few. Pods of a StatefulSet have their own
 name as a label, so a cluster of those has as many groups as pods: groups are found by dictionary
