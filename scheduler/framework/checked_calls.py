@@ -6,7 +6,7 @@ They are passed to `invoke.call_plugin`, so that the check counts as the plugin'
 be interrupted with it: it runs the plugin's code where an answer is an iterator or has a ``repr``.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NoReturn, TypeGuard
 
 import msgspec
@@ -59,7 +59,10 @@ def permit(plugin: PermitPlugin, pod: Pod, node: str, waiting: Sequence[Pod]) ->
 
 def pre_bind(plugin: PreBindPlugin, pod: Pod, node: str, nodes: NodeTable) -> list[Effect]:
     """Call ``pre_bind`` of a plugin whose ``pre_bind`` is a plain function."""
-    return effects(plugin.name, plugin.pre_bind(pod, node, nodes))
+    answer: object = plugin.pre_bind(pod, node, nodes)
+    if isinstance(answer, Iterator):  # a generator: the plugin's code runs here
+        answer = list(answer)
+    return effects(plugin.name, answer)
 
 
 def effects(plugin: str, answer: object) -> list[Effect]:
