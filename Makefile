@@ -88,7 +88,7 @@ reloads: $(READY) ## Change the configuration five hundred times under load, on 
 failovers: $(READY) ## Kill twenty leaders under load, pause one, share the lease with kube-scheduler
 	$(BIN)/python -m hack.failovers $(FAILOVERS_ARGS)
 
-measure: $(READY) ## Print the size and shape of the code: files, functions, tests
+measure: $(READY) ## Print the size and shape of the code, and the path of a pod through it
 	$(BIN)/python -m hack.measure
 
 binaries: $(READY) ## Find or build the pinned control plane binaries

@@ -1,4 +1,4 @@
-"""A real Kubernetes control plane on the loopback: the world that a scheduler is tested in.
+"""A real Kubernetes control plane on the loopback, for testing schedulers.
 
 etcd and kube-apiserver always run; kube-controller-manager, kwok (simulated nodes and pods) and
 kube-scheduler (the reference to compare with, never to do our work) when asked for. Several control
@@ -17,8 +17,7 @@ heartbeats, that is with kube-controller-manager and kwok together, and neither 
 node is then exactly what was posted. ``node_lifecycle`` says it outright.
 
 **Pods of vanished nodes** are deleted by the controller manager after 40 seconds, as in a cluster.
-
-**Speed.** etcd does not fsync unless told to: what is thrown away needs no care.
+**Speed.** etcd does not fsync by default: its data is thrown away at the end.
 
 ``python -m hack.control_plane`` starts one and keeps it until Ctrl-C.
 """

@@ -8,7 +8,7 @@ with it: it runs the plugin's code where an answer is an iterator or has a ``rep
 `out_of_tree.stall_timer` interrupts a plugin only below a frame of this module.
 """
 
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn, TypeGuard, TypeVar
 
@@ -124,7 +124,10 @@ def permit(plugin: PermitPlugin, pod: Pod, node: str, waiting: Sequence[Pod]) ->
 
 def pre_bind(plugin: PreBindPlugin, pod: Pod, node: str, nodes: NodeTable) -> list[Effect]:
     """Call ``pre_bind`` of a plugin whose ``pre_bind`` is a plain function."""
-    return effects(plugin.name, plugin.pre_bind(pod, node, nodes))
+    answer: object = plugin.pre_bind(pod, node, nodes)
+    if isinstance(answer, Iterator):  # a generator: the plugin's code runs here
+        answer = list(answer)
+    return effects(plugin.name, answer)
 
 
 def effects(plugin: str, answer: object) -> list[Effect]:

@@ -5,9 +5,9 @@
     def test_something():
         run(scenario())         # asyncio.sleep(600) inside it returns at once, ten minutes later
 
-The loop runs whatever is ready; when nothing is, the clock jumps to the next timer. Each turn of
-the loop takes a microsecond, however long its code computes, so the same code sees the same times
-on every machine.
+The loop runs whatever is ready; when nothing is, the clock jumps to the next timer. Each iteration
+of the loop takes a microsecond, however long its code computes, so the same code sees the same
+times on every machine.
 """
 
 import asyncio
@@ -19,11 +19,11 @@ from typing import Any, Final, ParamSpec, TypeVar
 P = ParamSpec("P")
 R = TypeVar("R")
 
-_TURN_SECONDS: Final = 1e-6
+_ITERATION_SECONDS: Final = 1e-6
 
 
 class NothingToWaitForError(RuntimeError):
-    """Everybody waits for somebody else, and no timer is set: on a real loop this would hang."""
+    """Every task waits for another one, and no timer is set: on a real loop this would hang."""
 
 
 class VirtualTimeLoop(asyncio.SelectorEventLoop):
@@ -47,7 +47,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
 
 
 class _Jumping(selectors.DefaultSelector):
-    """A selector that lets the time pass for which it is asked to wait."""
+    """A selector that advances the clock instead of waiting."""
 
     def __init__(self, loop: VirtualTimeLoop) -> None:
         super().__init__()
@@ -56,9 +56,9 @@ class _Jumping(selectors.DefaultSelector):
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         ready = super().select(0)
         if not ready and timeout is None:
-            raise NothingToWaitForError("nobody is ready and no timer is set")
-        # Were a turn to take no time, who waits for the next instant would wait forever.
-        self._loop.advance(_TURN_SECONDS if ready else max(timeout or 0.0, _TURN_SECONDS))
+            raise NothingToWaitForError("no task is ready and no timer is set")
+        # An iteration that takes no time would keep a task that waits for the next instant waiting.
+        self._loop.advance(_ITERATION_SECONDS if ready else max(timeout or 0.0, _ITERATION_SECONDS))
         return ready
 
 

@@ -63,10 +63,10 @@ class Harness:
     """A scheduler that runs while the context is open.
 
     Args:
-        plugins: Asked after the in-tree plugins, at every point that they serve.
+        plugins: Run after the in-tree plugins, at every extension point that they serve.
         profiles: Profiles instead of the in-tree one.
-        api: The API server, for one with weather of its own.
-        requests: Carries requests to the API server; itself unless somebody stands in between.
+        api: The API server, for one with faults of its own.
+        requests: Carries requests to the API server; the API server itself by default.
         listed: Whether everything is listed at the start; otherwise the scheduler waits for it.
         seed: Chooses among equal nodes, and how long retries wait.
     """
@@ -138,10 +138,10 @@ class Harness:
         if error is None:
             self.check_invariants()
 
-    # What a test does and asks.
+    # For tests: changes, and what became of them.
 
     def create(self, *items: KubeObject) -> None:
-        """Put objects into the cluster."""
+        """Create objects in the cluster."""
         for item in items:
             self.api.create(item)
 
@@ -207,7 +207,7 @@ def bare_profile(*plugins: Any) -> Profile:
 
 
 def with_plugins(profile: Profile, *plugins: Any, weight: int = 1) -> Profile:
-    """Return *profile* with *plugins* asked last, at every point that they serve."""
+    """Return *profile* with *plugins* run last, at every extension point that they serve."""
     lists: dict[str, Any] = {}
     for point in ("pre_enqueue", "pre_filter", "filter", "post_filter", "score", *_LATE):
         serving = tuple(plugin for plugin in plugins if hasattr(plugin, point))
@@ -218,4 +218,4 @@ def with_plugins(profile: Profile, *plugins: Any, weight: int = 1) -> Profile:
 
 
 async def _no_limit() -> None:
-    """Let every request leave at once."""
+    """Do not limit the rate of requests."""

@@ -170,7 +170,7 @@ def test_a_new_pod_is_completed_by_the_api_server_and_not_created(world, manifes
 def test_what_the_api_server_refuses_is_said_in_one_line(world, manifest):
     world.nodes("a")
     said = live(world, "-f", manifest(priorityClassName="nowhere"), code=2)
-    assert said.startswith("error: the API server would not take the pod: ")
+    assert said.startswith("error: the API server would reject the pod: ")
     assert len(said.splitlines()) == 1
 
     path = manifest()

@@ -465,7 +465,7 @@ def test_metrics_are_refused_without_every_verb_on_reviews(complete, served, gon
 
 @pytest.mark.parametrize("gone", OBJECT, ids=str)
 def test_no_object_is_followed_without_any_verb_on_it(control_plane, complete, followed, gone):
-    """Without reading it nobody is ready; without writing its status nobody is told."""
+    """Without reading it no replica is ready; without writing its status no result is shown."""
     config = {key: value for key, value in configuration().items() if not key.startswith("pod")}
     method = "PATCH" if gone.verb == "patch" else "GET"
     with (

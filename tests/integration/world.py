@@ -94,9 +94,8 @@ class Scheduler(RunningScheduler):
 
     def expect_line(self, event: str, **fields: Any) -> Json:
         """Wait for such a line and return the first."""
-        found: list[Json] = until(
-            lambda: self.lines(event, **fields), f"a line {event} {fields} in {self.process.log}"
-        )
+        what = f"a line {event} {fields} in {self.process.log}"
+        found: list[Json] = until(lambda: self.lines(event, **fields), what)
         return found[0]
 
 
