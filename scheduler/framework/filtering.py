@@ -71,7 +71,7 @@ def run_pre_filters(
             "PreFilter", plugin.name, observer, _pre_filter_answer, plugin, pod, nodes
         )
         if not isinstance(answer, Skip):
-            observer.asked("PreFilter", plugin.name, 1)
+            observer.evaluated("PreFilter", plugin.name, 1)
         match answer:
             case None:
                 pass
@@ -253,7 +253,7 @@ def run_filters(
             answers = call_plugin(
                 "Filter", plugin.name, observer, _filter_answers, plugin, pod, nodes
             )
-            observer.asked("Filter", plugin.name, len(nodes))
+            observer.evaluated("Filter", plugin.name, len(nodes))
         if answers:
             judged.add(plugin.name, answers)
         # Upstream, too, runs no further plugin on a node that one has rejected.
@@ -329,7 +329,7 @@ def _ask_about(
     plugin: FilterPlugin, pod: Pod, nodes: NodeTable, observer: Observer
 ) -> list[Rejection | Failure]:
     answers = call_plugin("Filter", plugin.name, observer, _filter_answers, plugin, pod, nodes)
-    observer.asked("Filter", plugin.name, len(nodes))
+    observer.evaluated("Filter", plugin.name, len(nodes))
     return answers
 
 
