@@ -313,7 +313,7 @@ def _run_post_filter(
 ) -> Generator[Step, ExtenderResponses, Proposal | Refusal]:
     """Run one plugin; a plugin that searches for long is a generator, and yields to pause."""
     observer = attempt.observer
-    observer.asked("PostFilter", plugin.name, 1)
+    observer.evaluated("PostFilter", plugin.name, 1)
 
     def begin() -> object:
         found: object = plugin.post_filter(attempt.pod, attempt.nodes, diagnosis, run_filters_again)

@@ -23,7 +23,7 @@ class Observer(Protocol):
         """Enclose one call of a plugin."""
         ...
 
-    def asked(self, point: str, plugin: str, times: int) -> None:
+    def evaluated(self, point: str, plugin: str, times: int) -> None:
         """Count a call of a plugin; at points that judge nodes, *times* is their number."""
         ...
 
@@ -47,7 +47,7 @@ class Silent:
         """Enclose one call of a plugin."""
         return nullcontext()
 
-    def asked(self, point: str, plugin: str, times: int) -> None:
+    def evaluated(self, point: str, plugin: str, times: int) -> None:
         """Do nothing."""
 
     def paused(self, point: str, plugin: str) -> None:

@@ -51,7 +51,7 @@ def score_nodes(profile: Profile, pod: Pod, nodes: NodeTable, observer: Observer
             scores = call_plugin("Score", name, observer, _scores_of, each.plugin, pod, nodes)
             if scores is None:
                 continue
-            observer.asked("Score", name, len(nodes))
+            observer.evaluated("Score", name, len(nodes))
             raw, normalized = scores
             # No copy for weight 1, the usual one: it costs as much as a small plugin.
             weighted = normalized * weight if weight != 1 else normalized

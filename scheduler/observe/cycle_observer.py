@@ -56,7 +56,7 @@ class CycleObserver:
             )
         )
 
-    def asked(self, point: str, plugin: str, times: int) -> None:
+    def evaluated(self, point: str, plugin: str, times: int) -> None:
         """Count evaluations of a plugin, one for each node."""
         if point == "PostFilter":
             # Upstream counts no evaluation here; its preemption counts itself.

@@ -249,9 +249,9 @@ class _Supervision:
         call = self.inner.plugin(point, plugin)
         return _SupervisedCall(self, point, plugin, call) if plugin in self.out_of_tree else call
 
-    def asked(self, point: str, plugin: str, times: int) -> None:
+    def evaluated(self, point: str, plugin: str, times: int) -> None:
         """A plugin was called: about *times* nodes, at points that are about nodes."""
-        self.inner.asked(point, plugin, times)
+        self.inner.evaluated(point, plugin, times)
 
     def unmeasured(self) -> Observer:
         """Supervise plugins that another plugin calls, without timing them."""

@@ -102,7 +102,7 @@ def test_a_search_is_asked_once_however_often_it_pauses():
     heard = []
 
     class Listens(Silent):
-        def asked(self, point, plugin, times):
+        def evaluated(self, point, plugin, times):
             heard.append((point, plugin, times))
 
     after = After(searching(None, None, Refusal("no")))
