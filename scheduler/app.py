@@ -172,7 +172,9 @@ class _Process:
                 started_with, settings, connections.extenders, may_act
             ),
             requests=client,
-            binds=BindingRequests(client.unpaced(), self._pace, telemetry),
+            binds=BindingRequests(
+                client.without_rate_limit(), self._wait_for_rate_limit, telemetry
+            ),
             telemetry=telemetry,
             may_act=may_act,
             settings=LoopSettings(),
@@ -237,7 +239,7 @@ class _Process:
             self._sources.watch_file(),
         )
 
-    async def _pace(self) -> None:
+    async def _wait_for_rate_limit(self) -> None:
         """Wait until the rate limit permits a binding.
 
         Bindings wait here and not in the client: a lease may be lost meanwhile, so the permission

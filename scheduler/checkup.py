@@ -57,7 +57,7 @@ class Finding:
 
     what: str
     mark: Mark
-    said: str
+    detail: str
 
 
 def check(settings: RunSettings) -> list[Finding]:
@@ -109,7 +109,7 @@ def passed(findings: Iterable[Finding]) -> bool:
 def table(findings: Collection[Finding]) -> str:
     """Return *findings* as text."""
     width = max(len(each.what) for each in findings)
-    rows = (f"{each.what:<{width}}  {each.mark.value:<7}  {each.said}" for each in findings)
+    rows = (f"{each.what:<{width}}  {each.mark.value:<7}  {each.detail}" for each in findings)
     return "".join(f"{row.rstrip()}\n" for row in rows)
 
 
@@ -186,7 +186,7 @@ def judge_version(said: dict[str, Any]) -> Finding:
 
 def judge_resource(needed: Permission, offered: Collection[tuple[str, str, str]]) -> Finding:
     """Return whether the server has the resource of *needed* in the version that we use."""
-    what = f"serves {needed.called}"
+    what = f"serves {needed.kubectl_name}"
     if (needed.group, needed.version, needed.resource) in offered:
         return Finding(what, Mark.OK, needed.version)
     if needed.optional:
@@ -197,7 +197,7 @@ def judge_resource(needed: Permission, offered: Collection[tuple[str, str, str]]
 def judge_permission(needed: Permission, granted: Collection[str]) -> Finding:
     """Return whether *granted* is all of *needed*."""
     where = f" in {needed.namespace}" if needed.namespace else ""
-    what = f"may {','.join(needed.verbs)} {needed.called}{where}"
+    what = f"may {','.join(needed.verbs)} {needed.kubectl_name}{where}"
     if needed.name:
         what += f" ({needed.name})"
     missing = [verb for verb in needed.verbs if verb not in granted]

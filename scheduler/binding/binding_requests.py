@@ -79,7 +79,7 @@ class BindingRequests:
         for extender in attempt.extenders.extenders:
             if extender.bind_verb and is_interested(extender, attempt.pod):
                 request = bind_request(extender, attempt.pod, attempt.node)
-                why = read_bind(request, await attempt.extenders.ask(request))
+                why = read_bind(request, await attempt.extenders.call(request))
                 if not why:
                     return Bound(attempt.node)
                 if not extender.ignorable:

@@ -147,7 +147,7 @@ class ApiClient:
         await self._requests.close()
         await self._watches.close()
 
-    def unpaced(self) -> "ApiClient":
+    def without_rate_limit(self) -> "ApiClient":
         """Return a client over the same connections that leaves the rate limit to its caller."""
         twin = copy(self)
         twin._limiter = RateLimiter(-1)  # noqa: SLF001 - a twin of our own

@@ -154,7 +154,7 @@ class Cause(StrEnum):
     CONFLICT = "conflict"
     FAILED = "no answer"
     DEADLINE = "the renew deadline passed"
-    ASKED = "asked what to do"
+    ACTION_CHOSEN = "next action chosen"
 
 
 TRANSITIONS: Final = Transitions(
@@ -195,7 +195,7 @@ TRANSITIONS: Final = Transitions(
     Row(Standing.LEADING, Cause.FREE, Standing.LOST, note="somebody released it in our name"),
     Row(Standing.LEADING, Cause.DEADLINE, Standing.LOST),
     Row(Standing.LOST, Cause.WRITTEN, Standing.LOST, note="a late answer changes nothing"),
-    Row(Standing.LOST, Cause.ASKED, Standing.LOST, note="stop for good"),
+    Row(Standing.LOST, Cause.ACTION_CHOSEN, Standing.LOST, note="stop for good"),
 )
 
 
@@ -216,7 +216,7 @@ class Election:
         self._writes_next = False
         self._not_before = NEVER
         self._throttled_until = NEVER
-        self._asked_at = NEVER
+        self._requested_at = NEVER
         self._renewed_at = NEVER
         self._conflicts = 0
 
@@ -242,12 +242,12 @@ class Election:
         if self.standing is Standing.LEADING and now >= self.leading_until:
             self._lose(Cause.DEADLINE, "the renew deadline passed")
         if self.standing is Standing.LOST:
-            self._move(Cause.ASKED, Standing.LOST)
+            self._move(Cause.ACTION_CHOSEN, Standing.LOST)
             return Resign(self.why_lost)
         due = max(self._not_before, self._throttled_until)
         if now < due:
             return Wait(due - now)
-        self._asked_at = now
+        self._requested_at = now
         return self._write(wall) if self._writes_next else Read(self._timeout_seconds())
 
     def note_read(self, lease: Lease, now: float) -> None:
@@ -285,18 +285,18 @@ class Election:
 
     def note_written(self, lease: Lease, now: float) -> None:
         """Record that the last write succeeded; *lease* is what the server holds since."""
-        assert self._asked_at <= now, "the answer came before the request"
+        assert self._requested_at <= now, "the answer came before the request"
         self._lease = lease
         self._alive_until = NEVER
         self._conflicts = 0
-        deadline = self._asked_at + self.settings.renew_deadline_seconds
+        deadline = self._requested_at + self.settings.renew_deadline_seconds
         if self.standing is Standing.LOST:
             self._move(Cause.WRITTEN, Standing.LOST)
         elif self.standing is Standing.LEADING and now >= self.leading_until:
             self._lose(Cause.DEADLINE, "the renewal came after the renew deadline")
         elif now < deadline:
             self._move(Cause.WRITTEN, Standing.LEADING)
-            self._renewed_at = self._asked_at
+            self._renewed_at = self._requested_at
             # Leaders that were elected together must not renew together for ever.
             early = _EARLY * self._rng.random()
             self._not_before = now + self.settings.retry_seconds * (1 - early)
@@ -371,7 +371,7 @@ class Election:
         """How long the next request may take: no answer counts after the renew deadline."""
         if self.standing is not Standing.LEADING:
             return self.settings.request_seconds
-        return min(self.settings.request_seconds, self.leading_until - self._asked_at)
+        return min(self.settings.request_seconds, self.leading_until - self._requested_at)
 
     def _retry(self, now: float) -> None:
         self._conflicts = 0
@@ -385,7 +385,7 @@ class Election:
                 self._writes_next = True
         else:
             # A leader whose request hung has waited already: its deadline is near.
-            self._not_before = max(now, self._asked_at + seconds)
+            self._not_before = max(now, self._requested_at + seconds)
 
     def _lose(self, cause: Cause, why: str) -> None:
         self._move(cause, Standing.LOST)

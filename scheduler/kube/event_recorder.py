@@ -278,7 +278,7 @@ class EventRecorder:
                 await self._requests.patch(f"{path}/{series.name}", patch, STRATEGIC_MERGE_PATCH)
         except ApiError as error:
             match judge_failure(error, creating=creating):
-                case Remedy.BELIEVE:
+                case Remedy.COUNT_AS_CREATED:
                     return 1
                 case Remedy.CREATE:
                     series.written = 0
@@ -293,7 +293,7 @@ class Remedy(Enum):
 
     REPEAT = "repeat"
     CREATE = "create"
-    BELIEVE = "believe"
+    COUNT_AS_CREATED = "count as created"
 
 
 def judge_failure(error: ApiError, *, creating: bool) -> Remedy | DropReason:
@@ -304,7 +304,7 @@ def judge_failure(error: ApiError, *, creating: bool) -> Remedy | DropReason:
         case Conflict():
             # The name has our clock's nanoseconds in it, so nobody else chose it: the event exists
             # because it was created by a request whose answer was lost.
-            return Remedy.BELIEVE if creating else Remedy.REPEAT
+            return Remedy.COUNT_AS_CREATED if creating else Remedy.REPEAT
         case NotFound() if not creating:
             return Remedy.CREATE  # events live for an hour, unless somebody deletes them
         case _:

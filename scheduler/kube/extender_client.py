@@ -19,7 +19,7 @@ from scheduler.framework.extender_protocol import (
 from scheduler.kube.fence import Fence
 from scheduler.pem import load_pair
 
-Asker = Callable[[ExtenderRequest], Awaitable[ExtenderResponse]]
+ExtenderCall = Callable[[ExtenderRequest], Awaitable[ExtenderResponse]]
 """Puts a question to an extender and returns what came back, or why nothing did."""
 
 
@@ -52,12 +52,12 @@ class ExtenderClient:
     ) -> None:
         await self._session.close()
 
-    def asked_only_while(self, may_act: Callable[[], bool]) -> Asker:
+    def called_only_while(self, may_act: Callable[[], bool]) -> ExtenderCall:
         """Return how to ask the extenders, who may bind in our place: only while *may_act*."""
         self._fence.may_write = may_act
-        return self.ask
+        return self.call
 
-    async def ask(self, request: ExtenderRequest) -> ExtenderResponse:
+    async def call(self, request: ExtenderRequest) -> ExtenderResponse:
         """Put one question to one extender."""
         extender = request.extender
         url = f"{extender.url_prefix.rstrip('/')}/{request.verb}"

@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 from scheduler.config.document import Extender
 from scheduler.framework.extender_protocol import ExtenderRequest, ExtenderResponse, NoResponse
-from scheduler.kube.extender_client import Asker
+from scheduler.kube.extender_client import ExtenderCall
 
 
-async def nobody_to_ask(request: ExtenderRequest) -> ExtenderResponse:
+async def not_connected(request: ExtenderRequest) -> ExtenderResponse:
     """Answer for extenders where none are connected."""
     return NoResponse(f'extender "{request.extender.url_prefix}" cannot be asked')
 
@@ -17,4 +17,4 @@ class Extenders:
     """Extenders in the order in which they are asked, and who carries the questions."""
 
     extenders: tuple[Extender, ...] = ()
-    ask: Asker = nobody_to_ask
+    call: ExtenderCall = not_connected

@@ -54,7 +54,7 @@ class Permission:
         }
 
     @property
-    def called(self) -> str:
+    def kubectl_name(self) -> str:
         """The resource as kubectl spells it, as in ``leases.coordination.k8s.io``."""
         plural, slash, subresource = self.resource.partition("/")
         return f"{plural}.{self.group}".rstrip(".") + slash + subresource

@@ -96,7 +96,7 @@ class SchedulingCycle:
                 decision: Decision = end.value
                 return decision
             if isinstance(step, ExtenderRequests):
-                responses = tuple(await asyncio.gather(*map(self.extenders.ask, step.requests)))
+                responses = tuple(await asyncio.gather(*map(self.extenders.call, step.requests)))
                 continue
             responses = None
             await pause()

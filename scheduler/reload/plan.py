@@ -70,9 +70,9 @@ def plan_of(settings: RunSettings) -> Plan:
     """
     draft = settings.draft()
     if not settings.config_resource:
-        return first_plan(settings, draft)
+        return plan_for(settings, draft)
     check_beside_the_resource(draft)
-    return _waiting(first_plan(settings, draft))
+    return _waiting(plan_for(settings, draft))
 
 
 def _waiting(planned: Plan) -> Plan:
@@ -118,7 +118,7 @@ def _plan(settings: RunSettings, running: Plan, text: str, source: Source) -> Pl
         changes = restart_only_changes(started_with, draft.document)
     if source is Source.FILE and settings.config_resource:
         return _beside_the_resource(draft, running, changes)
-    planned = first_plan(settings, draft, running.generation + 1)
+    planned = plan_for(settings, draft, running.generation + 1)
     _try_out(planned)
     if changes:
         return running.outcome(Result.NEEDS_RESTART, *changes)
@@ -146,7 +146,7 @@ def check_beside_the_resource(draft: Draft) -> None:
         raise ConfigurationError(*problems)
 
 
-def first_plan(settings: RunSettings, draft: Draft, generation: int = 0) -> Plan:
+def plan_for(settings: RunSettings, draft: Draft, generation: int = 0) -> Plan:
     """Return the plan to run with *draft*.
 
     Raises:
@@ -211,7 +211,7 @@ def refusal(needed: Permission, granted: Collection[str]) -> str:
     if not missing:
         return ""
     return (
-        f"the scheduler's account may not {','.join(missing)} {needed.called}. {needed.why} "
+        f"the scheduler's account may not {','.join(missing)} {needed.kubectl_name}. {needed.why} "
         f"Grant it, as `py-scheduler check --rules` prints it; it is asked for again every "
         f"{RETRY_SECONDS:g} seconds"
     )

@@ -153,6 +153,6 @@ def loop_configuration_of(
             settings.pod_seconds_unschedulable_maximum,
             settings.foreign_nomination_seconds,
         ),
-        Extenders(tuple(in_order(configuration.extenders)), extenders.asked_only_while(may_act)),
+        Extenders(tuple(in_order(configuration.extenders)), extenders.called_only_while(may_act)),
         frozenset(each.resource for each in planned.watched),
     )

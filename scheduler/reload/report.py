@@ -23,7 +23,7 @@ class Report:
     Args:
         metrics: Counts them.
         record: Writes an event.
-        ourselves: This process's pod, which events about a file refer to.
+        this_pod: This process's pod, which events about a file refer to.
         configuration: The one that the process starts with.
         wall: Unix seconds, for the metric of the last change; nothing is decided by it.
     """
@@ -32,13 +32,13 @@ class Report:
         self,
         metrics: Metrics,
         record: Callable[[Event], None],
-        ourselves: Reference,
+        this_pod: Reference,
         configuration: SchedulerConfiguration,
         wall: Callable[[], float] = time.time,
     ) -> None:
         self._metrics = metrics
         self._record = record
-        self._ourselves = ourselves
+        self._this_pod = this_pod
         self._wall = wall
         self._applied_at = wall()
         self._fingerprint = configuration.fingerprint
@@ -92,14 +92,14 @@ class Report:
                 remedy=f"correct it; {_STAYS}",
             )
         if source == "file" and outcome.result is not Result.UNCHANGED:
-            self._record(configuration_judged(self._ourselves, outcome))
+            self._record(configuration_judged(self._this_pod, outcome))
 
     def forget(self, source: str) -> None:
         """Forget the last outcome of *source*, which no longer exists."""
         self._refused.discard(source)
         self._last.pop(source, None)
 
-    def broke_off(self, source: str, problem: Exception, again_in_seconds: float) -> None:
+    def watch_failed(self, source: str, problem: Exception, again_in_seconds: float) -> None:
         """Log that a defect of ours ended the watch of *source*, which starts again later."""
         self._refused.add(source)
         log.error(

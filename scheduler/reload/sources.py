@@ -91,4 +91,4 @@ class ConfigurationSources:
         return await self._reloader.offer(text, Source.RESOURCE)
 
     def _report_defect(self, problem: Exception) -> None:
-        self._report.broke_off(Source.RESOURCE, problem, _RESTART_SECONDS)
+        self._report.watch_failed(Source.RESOURCE, problem, _RESTART_SECONDS)

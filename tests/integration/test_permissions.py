@@ -200,8 +200,8 @@ def test_check_names_any_verb_that_is_missing(complete, followed, gone):
         failed = [each for each in check(settings) if each.mark is Mark.FAILED]
 
     (row,) = failed
-    assert re.match(rf"may \S*\b{gone.verb}\b\S* {re.escape(gone.called)}( |$)", row.what)
-    assert row.said.startswith(f"missing: {gone.verb}. ")
+    assert re.match(rf"may \S*\b{gone.verb}\b\S* {re.escape(gone.kubectl_name)}( |$)", row.what)
+    assert row.detail.startswith(f"missing: {gone.verb}. ")
 
 
 # Missed for real: who reads.

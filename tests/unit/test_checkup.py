@@ -60,7 +60,7 @@ class MakesRoom:
 
 
 def granted(*profiles):
-    return {each.called: set(each.verbs) for each in cluster_permissions(profiles)}
+    return {each.kubectl_name: set(each.verbs) for each in cluster_permissions(profiles)}
 
 
 @pytest.fixture

@@ -323,7 +323,7 @@ async def test_a_repeat_during_creation_is_counted_after_it():
         (Unreachable("x"), True, Remedy.REPEAT),
         (Throttled("x"), True, Remedy.REPEAT),
         (Unauthorized("x"), False, Remedy.REPEAT),
-        (Conflict("already exists"), True, Remedy.BELIEVE),
+        (Conflict("already exists"), True, Remedy.COUNT_AS_CREATED),
         (Conflict("modified"), False, Remedy.REPEAT),
         (NotFound("namespace"), True, DropReason.REFUSED),
         (NotFound("event"), False, Remedy.CREATE),

@@ -87,7 +87,7 @@ async def decide(extenders, pod=None, cache=None):
                 return end.value
             answers = None
             if isinstance(step, ExtenderRequests):
-                answers = tuple([await client.ask(ask) for ask in step.requests])
+                answers = tuple([await client.call(ask) for ask in step.requests])
 
 
 def filtering(service, **more) -> Extender:
@@ -302,9 +302,9 @@ async def test_an_extender_may_bind(service):
     ask = bind_request(extender, make_pod("p", uid="7"), "a")
 
     async with ExtenderClient([extender]) as client:
-        assert read_bind(ask, await client.ask(ask)) == ""
+        assert read_bind(ask, await client.call(ask)) == ""
         service.answers["bind"] = {"Error": "no"}
-        assert read_bind(ask, await client.ask(ask)) == "no"
+        assert read_bind(ask, await client.call(ask)) == "no"
 
     assert service.asked[0][1] == {
         "PodName": "p",
@@ -473,7 +473,7 @@ async def test_nobody_is_asked_by_who_leads_no_more(service):
     url = f"https://127.0.0.1:{runner.addresses[0][1]}/base"
     extender = Extender(url_prefix=url, bind_verb="bind", enable_https=True)
     async with ExtenderClient([extender]) as client:
-        ask = client.asked_only_while(lambda: leads)
+        ask = client.called_only_while(lambda: leads)
         question = bind_request(extender, make_pod("a"), "n")
         assert "leads no more" in read_bind(question, await ask(question))
         assert not leads

@@ -177,7 +177,7 @@ def test_only_what_is_needed_beyond_today_is_asked_for():
     settings, few = started(profiles=[{"plugins": FEW}])
     more = file(settings, few)
 
-    further = {each.called: each.verbs for each in further_permissions(few, more)}
+    further = {each.kubectl_name: each.verbs for each in further_permissions(few, more)}
 
     assert further["pods"] == ("delete",)
     assert further["persistentvolumeclaims"] == ("list", "patch", "watch")
@@ -187,7 +187,7 @@ def test_only_what_is_needed_beyond_today_is_asked_for():
 
 def test_a_missing_permission_is_told_with_its_remedy():
     settings, few = started(profiles=[{"plugins": FEW}])
-    (pods,) = [e for e in further_permissions(few, file(settings, few)) if e.called == "pods"]
+    (pods,) = [e for e in further_permissions(few, file(settings, few)) if e.kubectl_name == "pods"]
 
     assert refusal(pods, ("delete",)) == ""
     said = refusal(pods, ())

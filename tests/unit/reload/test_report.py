@@ -17,9 +17,9 @@ HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfigura
 
 
 def report_of(metrics, text=None):
-    ourselves = Reference(kind="Pod", api_version="v1", name="us", namespace="here")
+    this_pod = Reference(kind="Pod", api_version="v1", name="us", namespace="here")
     settings = RunSettings(config_text=text)
-    return Report(metrics, lambda _: None, ourselves, plan_of(settings).configuration)
+    return Report(metrics, lambda _: None, this_pod, plan_of(settings).configuration)
 
 
 def test_all_fields_without_meaning_are_named_in_one_warning(capsys):
@@ -60,7 +60,7 @@ def test_a_source_that_a_defect_keeps_us_from_is_not_good_until_it_is_heard_agai
     report = report_of(metrics)
     report.judged("resource", GOOD)
 
-    report.broke_off("resource", LookupError("a defect"), 30.0)
+    report.watch_failed("resource", LookupError("a defect"), 30.0)
 
     assert metrics.registry.get_sample_value(NAME) == 0
     said = capsys.readouterr().out
