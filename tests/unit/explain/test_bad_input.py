@@ -4,7 +4,7 @@ import pytest
 
 from scheduler.errors import ConfigurationError
 from scheduler.explain.request import ExplainRequest, explain_pod
-from tests.unit.explain.explain_calls import explain_new, new, node, pod
+from tests.unit.explain.explain_calls import explain_known, explain_new, new, node, pod
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,16 @@ import yaml
 from click.testing import CliRunner
 
 from scheduler.cli import main
-from tests.unit.explain.explain_calls import CLUSTER, FULL, URGENT, dump, new, node, running
+from tests.unit.explain.explain_calls import (
+    CLUSTER,
+    FULL,
+    URGENT,
+    dump,
+    explain_known,
+    new,
+    node,
+    running,
+)
 
 
 @pytest.fixture

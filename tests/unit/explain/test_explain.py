@@ -5,7 +5,7 @@ import json
 import yaml
 
 from scheduler.explain.request import ExplainRequest, explain_pod
-from tests.unit.explain.explain_calls import CLUSTER, HEAD, dump, node, pod
+from tests.unit.explain.explain_calls import CLUSTER, HEAD, dump, explain_known, node, pod
 
 
 def test_the_decision_is_in_the_document():

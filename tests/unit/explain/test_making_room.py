@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.unit.explain.explain_calls import FULL, URGENT, node, pod, running
+from tests.unit.explain.explain_calls import FULL, URGENT, explain_known, node, pod, running
 
 
 def budget(name, allowed, **labels):

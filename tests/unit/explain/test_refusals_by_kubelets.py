@@ -1,6 +1,6 @@
 """What kubelets refused, as the failed pods of a snapshot tell."""
 
-from tests.unit.explain.explain_calls import HEAD, node, pod
+from tests.unit.explain.explain_calls import HEAD, explain_known, node, pod
 
 
 def replica(name, at="", status=None):

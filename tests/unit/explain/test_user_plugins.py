@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.explain.explain_calls import CLUSTER, HEAD, node, pod
+from tests.unit.explain.explain_calls import CLUSTER, HEAD, explain_known, node, pod
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 PLUGINS = """
