@@ -62,7 +62,7 @@ def compared_plugins() -> frozenset[str]:
 
 def build_profile(config: Json) -> Profile:
     """Build the profile of *config*, without plugins that kube-scheduler has no answer to."""
-    registry = Registry(IN_TREE).also({OnlyLabelled.name: OnlyLabelled})
+    registry = Registry(IN_TREE).with_plugins({OnlyLabelled.name: OnlyLabelled})
     resolved = read(msgspec.json.encode(config).decode()).resolve(registry.available)
     built = registry.build(resolved.profiles[0])
     return replace(

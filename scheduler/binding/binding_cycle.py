@@ -77,7 +77,7 @@ class Assumptions:
 
     def wake_others(self, freed: Pod, *, but: Pod | None = None) -> None:
         """Requeue pods that could use what *freed* took; never the pod *but*."""
-        self._queue.note(
+        self._queue.requeue_on(
             Change(ASSIGNED_POD_DELETE, freed, None),
             self._clock.now(),
             only=None if but is None else lambda pod: pod.uid != but.uid,
@@ -241,9 +241,9 @@ class BindingCycle:
         try:
             if attempt.must_wait and not has_waited:
                 await self._requests.nominate(attempt)
-            with self._telemetry.extension_point("PreBind", attempt.profile) as ends:
+            with self._telemetry.extension_point("PreBind", attempt.profile) as set_status:
                 failure = await self._run_pre_bind(attempt)
-                ends(status_of(failure))
+                set_status(status_of(failure))
             if failure is None:
                 await self._requests.pace()
                 if has_waited or self._now() - before > _WAITED_SECONDS:
@@ -289,7 +289,7 @@ class BindingCycle:
         return not attempt.cancelled and self._assumptions.stands(attempt.pod)
 
     async def _post(self, attempt: BindingAttempt) -> BindOutcome:
-        with self._telemetry.extension_point("Bind", attempt.profile) as ends:
+        with self._telemetry.extension_point("Bind", attempt.profile) as set_status:
             outcome = await self._requests.bind_by_extender(attempt)
             if outcome is None:
                 outcome = await bind(
@@ -300,7 +300,7 @@ class BindingCycle:
                     observer=self._telemetry,
                     objection=lambda: self._plugins.objection(attempt),
                 )
-            ends("Success" if isinstance(outcome, Bound) else "Error")
+            set_status("Success" if isinstance(outcome, Bound) else "Error")
         if not isinstance(outcome, Bound):
             await self._requests.undo_patches(attempt)
         return outcome

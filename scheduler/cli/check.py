@@ -9,7 +9,7 @@ from scheduler.cli.help import GroupedCommand, option, options
 from scheduler.cli.texts import read_text
 from scheduler.config.run_settings import RunSettings
 
-_WHAT = options(
+_CHECKED = options(
     "What is checked",
     option(
         "--config",
@@ -59,7 +59,7 @@ _OUTPUT = options(
 
 
 @click.command(cls=GroupedCommand)
-@_WHAT
+@_CHECKED
 @_CONNECTION
 @_OUTPUT
 @click.pass_context

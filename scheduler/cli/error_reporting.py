@@ -23,25 +23,25 @@ class ErrorReportingGroup(click.Group):
         except (click.exceptions.Exit, click.ClickException, click.Abort):
             raise
         except ConfigurationError as error:
-            _say(*error.problems)
+            _print_errors(*error.problems)
             ctx.exit(2)
         except Exception as error:  # noqa: BLE001 - the outermost frame of ours
-            _show(error, in_full=ctx.meta.get(WITH_TRACEBACK, False))
+            _print_exception(error, in_full=ctx.meta.get(WITH_TRACEBACK, False))
             ctx.exit(1)
 
 
-def _say(*problems: str) -> None:
+def _print_errors(*problems: str) -> None:
     for problem in problems:
         click.echo(f"error: {problem}", err=True)
 
 
-def _show(error: Exception, *, in_full: bool) -> None:
+def _print_exception(error: Exception, *, in_full: bool) -> None:
     if in_full:
         click.echo("".join(traceback.format_exception(error)), err=True, nl=False)
     text = " ".join(str(error).split())
     if isinstance(error, SchedulerError):
-        _say(text)
+        _print_errors(text)
     else:
-        _say(f"{type(error).__name__}: {text}" if text else type(error).__name__)
+        _print_errors(f"{type(error).__name__}: {text}" if text else type(error).__name__)
     if not in_full:
         click.echo(_HINT, err=True)

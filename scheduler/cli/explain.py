@@ -106,13 +106,13 @@ def explain(ctx: click.Context, /, name: str, **flags: Any) -> None:
     from scheduler.explain.request import ExplainRequest, explain_pod
     from scheduler.explain.table import table
 
-    said = explain_pod(
+    document = explain_pod(
         ExplainRequest(
             name=name,
             namespace=flags["namespace"],
             manifest=_text("--filename", flags["filename"]),
             snapshots=tuple(
-                (_called(path), read_text("--snapshot", path)) for path in flags["snapshot"]
+                (_display_name(path), read_text("--snapshot", path)) for path in flags["snapshot"]
             ),
             config=None if flags["config"] is None else read_text("--config", flags["config"]),
             profile=flags["profile"],
@@ -121,9 +121,9 @@ def explain(ctx: click.Context, /, name: str, **flags: Any) -> None:
         )
     )
     click.echo(
-        table(said, flags["limit"])
+        table(document, flags["limit"])
         if flags["output"] == "table"
-        else _encode(said, flags["output"]),
+        else _encode(document, flags["output"]),
         nl=False,
     )
 
@@ -149,20 +149,20 @@ def _check(name: str, flags: dict[str, Any]) -> None:
 
 
 def _text(flag: str, path: str | None) -> tuple[str, str] | None:
-    return None if path is None else (_called(path), read_text(flag, path))
+    return None if path is None else (_display_name(path), read_text(flag, path))
 
 
-def _called(path: str) -> str:
+def _display_name(path: str) -> str:
     return "standard input" if path == STDIN else path
 
 
-def _encode(said: dict[str, Any], output: str) -> str:
+def _encode(document: dict[str, Any], output: str) -> str:
     import msgspec
 
-    encoded = msgspec.json.encode(said)
+    encoded = msgspec.json.encode(document)
     if output == "json":
         return msgspec.json.format(encoded, indent=2).decode() + "\n"
     import yaml
 
-    written: str = yaml.safe_dump(said, sort_keys=False, allow_unicode=True, width=1000)
+    written: str = yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=1000)
     return written

@@ -17,10 +17,10 @@ def read_text(flag: str, path: str) -> str:
         ConfigurationError: If it cannot be read; the message begins with *flag*.
     """
     try:
-        held = sys.stdin.buffer.read() if path == STANDARD_INPUT else Path(path).read_bytes()
-        if held.startswith(_GZIP):
+        content = sys.stdin.buffer.read() if path == STANDARD_INPUT else Path(path).read_bytes()
+        if content.startswith(_GZIP):
             raise ConfigurationError(f"{flag}: {path} is compressed; unpack it first, as by zcat")
-        return held.decode()
+        return content.decode()
     except OSError as error:
         raise ConfigurationError(f"{flag}: cannot read {path}: {error.strerror}") from error
     except UnicodeDecodeError as error:

@@ -108,7 +108,7 @@ def restart_only_changes(
     for path in RESTART_ONLY:
         if written is not None and path not in written:
             continue
-        old, new = _at(running, path), _at(wanted, path)
+        old, new = _value_at(running, path), _value_at(wanted, path)
         if old != new:
             problems.append(
                 f"{path}: needs a restart: {shown(old)} is in force and {shown(new)} is asked for; "
@@ -117,7 +117,7 @@ def restart_only_changes(
     return tuple(problems)
 
 
-def _at(document: KubeSchedulerConfiguration, path: str) -> object:
+def _value_at(document: KubeSchedulerConfiguration, path: str) -> object:
     """Return the value at *path*, as in a document."""
     found = encode(document)
     for name in path.split("."):

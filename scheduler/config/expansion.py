@@ -67,13 +67,13 @@ class Expansion:
             f"{self._entry(point.field, index)} ({entry.name})"
             for point in Point
             for index, entry in enumerate(self.plugins.at(point).enabled)
-            if self._folded(entry.name, point)
+            if self._served_elsewhere(entry.name, point)
         ]
 
     def _at(self, point: Point, everywhere: tuple[PluginEntry, ...]) -> list[str]:
-        said = self.plugins.at(point)
-        explicit = self._explicit(point, said)
-        disabled = {entry.name for entry in said.disabled}
+        entries = self.plugins.at(point)
+        explicit = self._explicit(point, entries)
+        disabled = {entry.name for entry in entries.disabled}
         if ALL in disabled:
             return explicit
         here = [
@@ -87,11 +87,11 @@ class Expansion:
         others = [name for name in explicit if name not in here]
         return [*overridden, *dict.fromkeys(inherited), *others]
 
-    def _explicit(self, point: Point, said: PluginSet) -> list[str]:
+    def _explicit(self, point: Point, entries: PluginSet) -> list[str]:
         names: list[str] = []
-        for index, entry in enumerate(said.enabled):
+        for index, entry in enumerate(entries.enabled):
             where = self._entry(point.field, index)
-            if not self._known(entry.name) or self._folded(entry.name, point):
+            if not self._known(entry.name) or self._served_elsewhere(entry.name, point):
                 continue
             if point not in self._points(entry.name):
                 text = f"plugin {entry.name!r} does not extend {point.plugin_type} plugin"
@@ -109,8 +109,8 @@ class Expansion:
 
     def _check_names(self) -> None:
         for field, point in (("multiPoint", None), *((p.field, p) for p in Point)):
-            said = self.plugins.multi_point if point is None else self.plugins.at(point)
-            for index, entry in enumerate(said.enabled):
+            entries = self.plugins.multi_point if point is None else self.plugins.at(point)
+            for index, entry in enumerate(entries.enabled):
                 self._check_entry(entry, self._entry(field, index), point)
 
     def _check_entry(self, entry: PluginEntry, where: str, point: Point | None) -> None:
@@ -135,7 +135,7 @@ class Expansion:
     def _points(self, name: str) -> frozenset[Point]:
         return self.available.get(name, frozenset())
 
-    def _folded(self, name: str, point: Point) -> bool:
+    def _served_elsewhere(self, name: str, point: Point) -> bool:
         """Tell whether upstream's plugin serves *point* while ours does that work elsewhere."""
         return (
             self._known(name)

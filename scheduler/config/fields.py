@@ -25,7 +25,7 @@ Seconds = Annotated[float, "duration"]
 Int32 = Annotated[int, "int32"]
 """A whole number that Go keeps in 32 bits."""
 
-_LARGEST = 3.5e38  # a little more than the largest float32, which upstream decodes into
+_FLOAT32_BOUND = 3.5e38  # a little more than the largest float32, which upstream decodes into
 
 
 class _Unreadable(Exception):  # noqa: N818 - never leaves this module
@@ -160,7 +160,7 @@ def _whole32(given: object) -> int:
 def _number(given: object) -> float:
     if not isinstance(given, int | float) or isinstance(given, bool):
         raise _Unreadable("must be a number")
-    if not abs(given) < _LARGEST:
+    if not abs(given) < _FLOAT32_BOUND:
         raise _Unreadable("must be a number of a size that exists")
     return float(given)
 

@@ -127,6 +127,6 @@ class RunSettings:
             ("--kube-api-burst", "burst", self.kube_api_burst, alone),
         )
         given = [flag for flag in flags if flag[2]]
-        laid = {field: value for _, field, value, counts in given if counts}
-        beaten = (f"{flag} (the document decides)" for flag, *_, counts in given if not counts)
-        return replace(connection, **laid), tuple(beaten)
+        applied = {field: value for _, field, value, counts in given if counts}
+        overridden = (f"{flag} (the document decides)" for flag, *_, counts in given if not counts)
+        return replace(connection, **applied), tuple(overridden)

@@ -18,7 +18,7 @@ _FALSE: Final = frozenset(
     ("n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF")
 )
 _NULL: Final = frozenset(("", "~", "null", "Null", "NULL"))
-_ODD: Final = {
+_NOT_FINITE: Final = {
     **dict.fromkeys((".nan", ".NaN", ".NAN"), float("nan")),
     **dict.fromkeys((".inf", ".Inf", ".INF", "+.inf", "+.Inf", "+.INF"), float("inf")),
     **dict.fromkeys(("-.inf", "-.Inf", "-.INF"), float("-inf")),
@@ -29,9 +29,11 @@ _WHOLE: Final = re.compile(
     re.ASCII,
 )
 _FLOAT: Final = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?", re.ASCII)
-_FORCED: Final = frozenset(f"tag:yaml.org,2002:{kind}" for kind in ("bool", "int", "float", "null"))
+_SCALAR_TAGS: Final = frozenset(
+    f"tag:yaml.org,2002:{kind}" for kind in ("bool", "int", "float", "null")
+)
 _UNTAGGED: Final = "!untagged"
-_MOST_VALUES: Final = 1_000_000
+_VALUES_MAXIMUM: Final = 1_000_000
 
 
 def plain(text: str, problems: Problems) -> object:
@@ -42,8 +44,8 @@ def plain(text: str, problems: Problems) -> object:
     loader = _Loader(text)
     try:
         node = loader.get_node() if loader.check_node() else None
-        _refuse_more(loader, problems)
-        return None if node is None else _Reading(loader, problems).read(node, "", ())
+        _reject_second_document(loader, problems)
+        return None if node is None else _Conversion(loader, problems).read(node, "", ())
     except yaml.MarkedYAMLError as mistake:
         problems.add("", f"is no YAML: {_one_line(mistake)}")
     except yaml.YAMLError as mistake:
@@ -65,7 +67,7 @@ class _Loader(yaml.SafeLoader):
     yaml_implicit_resolvers = {"<": [("tag:yaml.org,2002:merge", re.compile("<<"))]}
 
 
-def _refuse_more(loader: _Loader, problems: Problems) -> None:
+def _reject_second_document(loader: _Loader, problems: Problems) -> None:
     """Report a second document, unless it is empty, as templates may leave it."""
     while loader.check_node() and (node := loader.get_node()) is not None:
         if not (isinstance(node, yaml.ScalarNode) and node.value in _NULL):
@@ -86,8 +88,8 @@ def _scalar(text: str) -> object:
         return None
     if text in _TRUE or text in _FALSE:
         return text in _TRUE
-    if text in _ODD:
-        return _ODD[text]
+    if text in _NOT_FINITE:
+        return _NOT_FINITE[text]
     figures = text.replace("_", "") if text[0] in "+-0123456789" else text
     if found := _WHOLE.fullmatch(figures):
         base = next(int(name[1:]) for name in ("b2", "b8", "b16", "b10") if found[name])
@@ -95,7 +97,7 @@ def _scalar(text: str) -> object:
     return float(figures) if _FLOAT.fullmatch(figures) else text
 
 
-class _Reading:
+class _Conversion:
     """One pass over the tree of YAML nodes; a dictionary would have dropped duplicate keys."""
 
     def __init__(self, loader: _Loader, problems: Problems) -> None:
@@ -106,7 +108,7 @@ class _Reading:
     def read(self, node: yaml.Node, path: str, above: tuple[yaml.Node, ...]) -> object:
         """Return the value of *node* at *path*, which stands inside the nodes *above*."""
         self._values += 1
-        if self._values > _MOST_VALUES:
+        if self._values > _VALUES_MAXIMUM:
             raise yaml.YAMLError("more than a million values, once its aliases are written out")
         if node in above:
             self._problems.add(path, "refers to itself; write the value out")
@@ -117,7 +119,7 @@ class _Reading:
             inside = (*above, node)
             return [self.read(n, f"{path}[{i}]", inside) for i, n in enumerate(node.value)]
         assert isinstance(node, yaml.ScalarNode)
-        plain_scalar = node.tag in _FORCED or (node.tag == _UNTAGGED and node.style is None)
+        plain_scalar = node.tag in _SCALAR_TAGS or (node.tag == _UNTAGGED and node.style is None)
         return _scalar(node.value) if plain_scalar else node.value
 
     def _mapping(

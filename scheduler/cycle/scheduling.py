@@ -105,11 +105,11 @@ def schedule(attempt: Attempt) -> Cycle:
         # What this pod is the first to need takes long for volumes of thousands of nodes.
         for _ in nodes.prepare(pod):
             yield PAUSE
-        with observer.extension_point("PreFilter") as ends:
+        with observer.extension_point("PreFilter") as set_status:
             pre_filtered = run_pre_filters(profile.pre_filter, pod, nodes, observer)
             if pre_filtered.refused is not None:
                 resolvable = pre_filtered.refused.resolvable
-                ends("Unschedulable" if resolvable else "UnschedulableAndUnresolvable")
+                set_status("Unschedulable" if resolvable else "UnschedulableAndUnresolvable")
         if pre_filtered.refused is not None:
             return (yield from _post_filter(attempt, pre_filtered, None))
         if pod.nominated_node and (yield from _fits_nominated_node(attempt, pre_filtered)):
@@ -265,13 +265,13 @@ def _post_filter(
     run_filters_again = _filters_of(attempt, pre_filtered)
     messages: list[str] = []
     clear = False
-    with attempt.observer.extension_point("PostFilter") as ends:
-        ends("Unschedulable")  # unless a plugin proposes
+    with attempt.observer.extension_point("PostFilter") as set_status:
+        set_status("Unschedulable")  # unless a plugin proposes
         for plugin in attempt.profile.post_filter:
             found = yield from _run_post_filter(attempt, plugin, diagnosis, run_filters_again)
             answer = yield from _consult_extenders(attempt, found)
             if isinstance(answer, Proposal):
-                ends("Success")
+                set_status("Success")
                 return Preempt(
                     attempt.pod,
                     answer.chosen.node,

@@ -45,8 +45,8 @@ class ClusterState:
             case Unreadable():
                 self.unreadable.append(f"{resource} {'/'.join(item.key)}: {item.problem}")
             case Node():
-                self._date(item.metadata.creation_timestamp)
-                self._date(*(each.last_transition_time for each in item.status.conditions))
+                self._update_newest(item.metadata.creation_timestamp)
+                self._update_newest(*(each.last_transition_time for each in item.status.conditions))
                 self.cache.add_node(item)
             case Pod():
                 self._add_pod(item)
@@ -56,8 +56,8 @@ class ClusterState:
                 self.cache.put(resource, item)
 
     def _add_pod(self, pod: Pod) -> None:
-        self._date(pod.metadata.creation_timestamp, pod.status.start_time)
-        self._date(*(each.last_transition_time for each in pod.status.conditions))
+        self._update_newest(pod.metadata.creation_timestamp, pod.status.start_time)
+        self._update_newest(*(each.last_transition_time for each in pod.status.conditions))
         if is_rejected_by_kubelet(pod):
             self.rejected_by_kubelet.append(pod)
         if pod.status.phase in _ENDED:
@@ -69,7 +69,7 @@ class ClusterState:
         if pod.node_name:
             self.cache.add_pod(pod)
 
-    def _date(self, *stamps: str | None) -> None:
+    def _update_newest(self, *stamps: str | None) -> None:
         self.newest = max(self.newest, *(seconds_of(stamp) or 0.0 for stamp in stamps), 0.0)
 
     def remove(self, pod: Pod) -> None:

@@ -50,9 +50,9 @@ def write_document(
         "rejected": {
             name: [
                 {"plugin": each.plugin, "reason": each.reason, "resolvable": each.resolvable}
-                for each in said
+                for each in rejections
             ]
-            for name, said in sorted(explanation.rejected.items())
+            for name, rejections in sorted(explanation.rejected.items())
         },
         "weights": {each.plugin.name: each.weight for each in profile.score},
         "scores": _scores(explanation),
@@ -104,7 +104,7 @@ def _totals(explanation: Explanation) -> dict[str, int]:
 
 
 def _preemption(decision: Decision) -> ExplanationDocument | None:
-    """Return what the post-filter plugins found; None where none ran, or none said anything."""
+    """Return what the post-filter plugins found; None if none ran or answered with a text."""
     match decision:
         case Preempt(node=node, victims=victims, candidates=candidates, message=message):
             return {

@@ -5,55 +5,58 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from scheduler.explain.document import ExplanationDocument
 
 
-def table(said: ExplanationDocument, limit: int = 0) -> str:
-    """Return *said*, a document of scheduler.explain.document, as text.
+def table(document: ExplanationDocument, limit: int = 0) -> str:
+    """Return *document*, a document of scheduler.explain.document, as text.
 
     Args:
-        said: The document.
+        document: The document.
         limit: How many feasible and how many rejected nodes are shown; 0 shows all.
     """
     sections = (
-        _head(said),
-        _chosen(said, limit),
-        _rejected(said, limit),
-        _preemption(said, limit),
-        _notes(said),
+        _head(document),
+        _chosen(document, limit),
+        _rejected(document, limit),
+        _preemption(document, limit),
+        _notes(document),
     )
     return "\n\n".join("\n".join(lines) for lines in map(list, sections) if lines) + "\n"
 
 
-def _head(said: ExplanationDocument) -> Iterator[str]:
-    pod = said["pod"]
+def _head(document: ExplanationDocument) -> Iterator[str]:
+    pod = document["pod"]
     yield f"Pod       {pod['namespace']}/{pod['name']}, priority {pod['priority']}"
-    yield f"Profile   {said['profile']}"
-    yield f"Nodes     {said['nodes']}, feasible: {len(said['feasible'])}"
-    yield f"Decision  {said['decision']}: {said['message']}"
-    if len(said["ties"]) > 1:
-        yield f"Ties      {', '.join(said['ties'])} (the first was chosen)"
-    if preemption := said["preemption"]:
+    yield f"Profile   {document['profile']}"
+    yield f"Nodes     {document['nodes']}, feasible: {len(document['feasible'])}"
+    yield f"Decision  {document['decision']}: {document['message']}"
+    if len(document["ties"]) > 1:
+        yield f"Ties      {', '.join(document['ties'])} (the first was chosen)"
+    if preemption := document["preemption"]:
         for victim in preemption["victims"]:
             yield f"Evicts    {victim}"
-    for gate in said["gates"]:
+    for gate in document["gates"]:
         yield f"Gate      {gate['plugin']} keeps it out of the queue: {gate['reason']}"
 
 
-def _chosen(said: ExplanationDocument, limit: int) -> Iterator[str]:
+def _chosen(document: ExplanationDocument, limit: int) -> Iterator[str]:
     """Yield the feasible nodes, the best first, with every plugin's score."""
-    if not said["feasible"]:
+    if not document["feasible"]:
         return
-    plugins = list(dict.fromkeys(name for row in said["scores"].values() for name in row))
-    weights = said["weights"]
+    plugins = list(dict.fromkeys(name for row in document["scores"].values() for name in row))
+    weights = document["weights"]
     header = ["FEASIBLE", "TOTAL", *(f"{name} x{weights.get(name, 1)}" for name in plugins)]
-    ranked = [*said["totals"], *(n for n in said["feasible"] if n not in said["totals"])]
-    chosen = said["node"]
-    if chosen in said["totals"]:  # among equals the chosen one stands first
-        ranked.sort(key=lambda name: (-said["totals"].get(name, -1), name != chosen))
+    ranked = [
+        *document["totals"],
+        *(n for n in document["feasible"] if n not in document["totals"]),
+    ]
+    chosen = document["node"]
+    if chosen in document["totals"]:  # among equals the chosen one stands first
+        ranked.sort(key=lambda name: (-document["totals"].get(name, -1), name != chosen))
     shown = ranked[: limit or None]
     rows = [
         [
             f"{name} *" if name == chosen else name,
-            str(said["totals"].get(name, "")),
-            *(_cell(said["scores"].get(name, {}).get(plugin)) for plugin in plugins),
+            str(document["totals"].get(name, "")),
+            *(_cell(document["scores"].get(name, {}).get(plugin)) for plugin in plugins),
         ]
         for name in shown
     ]
@@ -69,14 +72,14 @@ def _cell(score: Mapping[str, int] | None) -> str:
     return f"{score['raw']} > {score['normalized']} > {score['weighted']}"
 
 
-def _rejected(said: ExplanationDocument, limit: int) -> Iterator[str]:
-    names = list(said["rejected"])
+def _rejected(document: ExplanationDocument, limit: int) -> Iterator[str]:
+    names = list(document["rejected"])
     if not names:
         return
     shown = names[: limit or None]
     rows = [["REJECTED", "PLUGIN", "EVICTION COULD HELP", "REASON"]]
     for name in shown:
-        for index, each in enumerate(said["rejected"][name]):
+        for index, each in enumerate(document["rejected"][name]):
             rows.append(
                 [
                     "" if index else name,
@@ -89,9 +92,9 @@ def _rejected(said: ExplanationDocument, limit: int) -> Iterator[str]:
     yield from _rest(len(names) - len(shown))
 
 
-def _preemption(said: ExplanationDocument, limit: int) -> Iterator[str]:
+def _preemption(document: ExplanationDocument, limit: int) -> Iterator[str]:
     """Yield the candidates for preemption, the chosen one first."""
-    preemption = said["preemption"]
+    preemption = document["preemption"]
     if not preemption or not preemption["candidates"]:
         return
     ranked = sorted(preemption["candidates"], key=lambda each: each["node"] != preemption["node"])
@@ -110,17 +113,17 @@ def _rest(count: int) -> Iterator[str]:
         yield f"… and {count} more"
 
 
-def _notes(said: ExplanationDocument) -> Iterator[str]:
-    for plugin, problem in said["failed"].items():
+def _notes(document: ExplanationDocument) -> Iterator[str]:
+    for plugin, problem in document["failed"].items():
         yield f"Failed    {plugin}: {problem}"
-    for each in said["missing"]:
+    for each in document["missing"]:
         readers = ", ".join(each["plugins"]) or "everyone"
         yield (
             f"Missing   no {each['kind']} in the snapshot; judged as if there were none: {readers}"
         )
-    for each in said["completed"]:
+    for each in document["completed"]:
         yield f"Completed {each}"
-    for each in said["notes"]:
+    for each in document["notes"]:
         yield f"Note      {each}"
 
 

@@ -33,7 +33,7 @@ _SCALE: Final = MAX_NODE_SCORE // _EXTENDER_SCORE_MAXIMUM
 _encode: Final = msgspec.json.Encoder().encode
 
 
-_COUNTED: Final = 2**62
+_SCORE_LIMIT: Final = 2**62
 """Larger scores are ignored: their sum with others could overflow int64."""
 
 
@@ -76,7 +76,8 @@ ExtenderResponse = ResponseBody | NoResponse
 
 R = TypeVar("R", bound="_Result")
 
-# The fields of responses. Keys are in lower case, as `_folded` makes them: Go reads any case.
+# The fields of responses. Their keys are in lower case, because Go decodes keys of any case: see
+# `_with_lowercase_keys`.
 
 
 class _Meta(msgspec.Struct, frozen=True):
@@ -223,7 +224,7 @@ def read_filter(request: ExtenderRequest, response: ExtenderResponse, nodes: Nod
     """
     result, why = _read(request, response, _Filtered)
     if not why:
-        kept, why = _kept(request, result, nodes)
+        kept, why = _rows_kept(request, result, nodes)
     if why:
         if request.extender.ignorable:
             return Filtered(np.ones(len(nodes), dtype=np.bool_), ())
@@ -240,7 +241,9 @@ def read_filter(request: ExtenderRequest, response: ExtenderResponse, nodes: Nod
     return Filtered(kept, verdicts)
 
 
-def _kept(request: ExtenderRequest, result: _Filtered, nodes: NodeTable) -> tuple[NodeMask, str]:
+def _rows_kept(
+    request: ExtenderRequest, result: _Filtered, nodes: NodeTable
+) -> tuple[NodeMask, str]:
     """Return the rows that passed, or why the response names none that we know."""
     names = result.nodenames if request.extender.node_cache_capable else None
     if names is None:
@@ -279,13 +282,13 @@ def read_scores(request: ExtenderRequest, response: ExtenderResponse, nodes: Nod
         return scores
     try:
         listed = _decode_list(response.body)
-        entries = [msgspec.convert(_folded(entry), _Score) for entry in listed]
+        entries = [msgspec.convert(_with_lowercase_keys(entry), _Score) for entry in listed]
     except (msgspec.DecodeError, RecursionError):
         return scores
     for entry in entries:
         row = nodes.row_of(entry.host)
         score = entry.score * request.extender.weight * _SCALE
-        if row is not None and abs(score) < _COUNTED:
+        if row is not None and abs(score) < _SCORE_LIMIT:
             scores[row] = score
     return scores
 
@@ -309,7 +312,7 @@ def read_preempt(
     result, why = _read(request, response, _Preempting)
     found: list[Candidate] = []
     for node, victims in result.nodenametometavictims.items():
-        candidate, problem = _named(request, node, victims, nodes)
+        candidate, problem = _candidate_named(request, node, victims, nodes)
         found.append(candidate)
         why = why or problem
     if why and request.extender.ignorable:
@@ -325,7 +328,7 @@ def read_preempt(
     return tuple(sorted(kept, key=lambda each: order.get(each.node, len(order))))
 
 
-def _named(
+def _candidate_named(
     request: ExtenderRequest, node: str, said: Mapping[str, Any] | None, nodes: NodeTable
 ) -> tuple[Candidate, str]:
     """Return the candidate that an extender names, or why it does not exist."""
@@ -333,8 +336,8 @@ def _named(
     if row is None:
         return Candidate(node, ()), f"extender: {url} claims to preempt on unknown node {node}"
     try:
-        victims = msgspec.convert(_folded(said), _Victims)
-        named = [msgspec.convert(_folded(each), _Victim) for each in victims.pods]
+        victims = msgspec.convert(_with_lowercase_keys(said), _Victims)
+        named = [msgspec.convert(_with_lowercase_keys(each), _Victim) for each in victims.pods]
     except msgspec.ValidationError as problem:
         return Candidate(node, ()), _unreadable(request, problem)
     there = {pod.uid: pod for pod in nodes.pods_on(row)}
@@ -361,7 +364,7 @@ def _read(request: ExtenderRequest, response: ExtenderResponse, kind: type[R]) -
     if isinstance(response, NoResponse):
         return kind(), response.why
     try:
-        result = msgspec.convert(_folded(_decode_any(response.body)), kind)
+        result = msgspec.convert(_with_lowercase_keys(_decode_any(response.body)), kind)
     except (msgspec.DecodeError, RecursionError) as problem:
         return kind(), _unreadable(request, problem)
     return result, result.error
@@ -371,6 +374,6 @@ def _unreadable(request: ExtenderRequest, problem: Exception) -> str:
     return f'extender "{request.extender.url_prefix}" gave an answer that cannot be read: {problem}'
 
 
-def _folded(entry: Mapping[str, Any] | None) -> Mapping[str, Any]:
+def _with_lowercase_keys(entry: Mapping[str, Any] | None) -> Mapping[str, Any]:
     """Return *entry* as Go reads it: keys in any case, and null for what is not there."""
     return {key.lower(): value for key, value in (entry or {}).items() if value is not None}

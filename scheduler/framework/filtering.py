@@ -242,13 +242,13 @@ def run_filters(
         return _run_filters_twice(plugins, skipped, pod, nodes, nominated, observer)
     judged = _Judged(np.ones(len(nodes), dtype=np.bool_))
     for row, why in nodes.closed.items():
-        judged.reject("", why, _one(row, len(nodes)), resolvable=False)
+        judged.reject("", why, _mask_of(row, len(nodes)), resolvable=False)
     is_what_if = nodes.is_what_if  # once: it is the same for all plugins, and this path is hot
     for plugin in plugins:
         if plugin.name in skipped:
             continue
         if is_what_if and not judges_changed_rows(plugin):
-            answers = _ask_row_by_row(plugin, pod, nodes, judged.feasible, observer)
+            answers = _run_row_by_row(plugin, pod, nodes, judged.feasible, observer)
         else:
             answers = call_plugin(
                 "Filter", plugin.name, observer, _filter_answers, plugin, pod, nodes
@@ -295,7 +295,7 @@ def _filter_answers(plugin: FilterPlugin, pod: Pod, nodes: NodeTable) -> list[Re
     return answers
 
 
-def _ask_row_by_row(
+def _run_row_by_row(
     plugin: FilterPlugin, pod: Pod, nodes: NodeTable, feasible: NodeMask, observer: Observer
 ) -> list[Rejection | Failure]:
     """Ask a filter that reads more than its row about each row of a what-if table by itself.
@@ -307,14 +307,14 @@ def _ask_row_by_row(
     if (feasible & ~changed).any():
         answers += (
             replace(answer, nodes=answer.nodes & ~changed)
-            for answer in _ask_about(plugin, pod, nodes.unchanged, observer)
+            for answer in _run_filter(plugin, pod, nodes.unchanged, observer)
         )
     for row in (feasible & changed).nonzero()[0].tolist():
         cluster = nodes.cluster_of(row)
         there = cluster.row_of(nodes.names[row])
         assert there is not None  # None would index a new axis, and be taken for a yes
-        mask = _one(row, len(nodes))
-        for answer in _ask_about(plugin, pod, cluster, observer):
+        mask = _mask_of(row, len(nodes))
+        for answer in _run_filter(plugin, pod, cluster, observer):
             if not answer.nodes[there]:
                 continue
             if isinstance(answer, Failure):
@@ -325,7 +325,7 @@ def _ask_row_by_row(
     return answers
 
 
-def _ask_about(
+def _run_filter(
     plugin: FilterPlugin, pod: Pod, nodes: NodeTable, observer: Observer
 ) -> list[Rejection | Failure]:
     answers = call_plugin("Filter", plugin.name, observer, _filter_answers, plugin, pod, nodes)
@@ -413,7 +413,7 @@ def _may_help(verdicts: Sequence[Verdict], rows: int) -> NodeMask:
     return refused & ~hopeless
 
 
-def _one(row: int, rows: int) -> NodeMask:
+def _mask_of(row: int, rows: int) -> NodeMask:
     mask = np.zeros(rows, dtype=np.bool_)
     mask[row] = True
     return mask

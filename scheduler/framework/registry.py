@@ -47,7 +47,7 @@ class Registry:
         """The extension points of every plugin."""
         return {name: points_of(plugin) for name, plugin in self._plugins.items()}
 
-    def also(self, plugins: Mapping[str, type]) -> "Registry":
+    def with_plugins(self, plugins: Mapping[str, type]) -> "Registry":
         """Return a registry with *plugins* as well.
 
         Raises:

@@ -39,7 +39,7 @@ class ControlLoop:
 
     Args:
         handlers: Apply facts.
-        one: Takes one pod through its attempt.
+        schedule_one: Takes one pod through its attempt.
         telemetry: Records how long facts take to apply.
         may_act: Tells whether this process leads right now.
     """
@@ -50,7 +50,7 @@ class ControlLoop:
         inbox: Inbox,
         queue: SchedulingQueue,
         handlers: FactHandlers,
-        one: ScheduleOne,
+        schedule_one: ScheduleOne,
         telemetry: Telemetry,
         may_act: Callable[[], bool],
         clock: Clock,
@@ -59,8 +59,8 @@ class ControlLoop:
         self._inbox = inbox
         self._queue = queue
         self._handlers = handlers
-        self._one = one
-        self._waiting = one.waiting
+        self._schedule_one = schedule_one
+        self._waiting = schedule_one.waiting
         self._telemetry = telemetry
         self._may_act = may_act
         self._now = clock.now
@@ -76,7 +76,7 @@ class ControlLoop:
     def stop(self) -> None:
         """Take no further pod."""
         self._stopping = True
-        self._inbox.stir()
+        self._inbox.wake()
 
     async def run(self) -> None:
         """Work until ``stop`` is called, then let posted binds and evictions end."""
@@ -84,7 +84,7 @@ class ControlLoop:
             await self._apply_facts()
             until = self._now() + self._settings.slice_seconds
             while self._may_take() and (queued := self._queue.pop(self._now())) is not None:
-                await self._one.run(queued, self._pause)
+                await self._schedule_one.run(queued, self._pause)
                 if self._now() >= until or len(self._inbox):
                     break
             if len(self._inbox) or (self._may_take() and self._queue.ready):
@@ -95,7 +95,7 @@ class ControlLoop:
 
     async def _finish(self) -> None:
         """Wait for binds and evictions while facts go on being applied."""
-        ending = asyncio.ensure_future(self._one.finish(self._settings.stop_seconds))
+        ending = asyncio.ensure_future(self._schedule_one.finish(self._settings.stop_seconds))
         while not ending.done():
             await self._apply_facts()
             await asyncio.wait((ending,), timeout=0.01)
@@ -117,7 +117,7 @@ class ControlLoop:
         if applied or (self._waiting.next_deadline() or now + 1) <= now:
             for _ in self._waiting.recheck(now):
                 await self._pause()
-        if self._handlers.pass_time(now):
+        if self._handlers.expire_bans(now):
             await self._catch_up()
         while (due := self._queue.next_flush(now)) is not None and due <= now:
             self._queue.flush(now)
@@ -139,7 +139,7 @@ class ControlLoop:
         return (
             not self._stopping
             and self._handlers.synced
-            and self._one.busy < self._settings.binds_in_flight
+            and self._schedule_one.busy < self._settings.binds_in_flight
             and self._may_act()
         )
 
@@ -148,7 +148,7 @@ class ControlLoop:
         upcoming = [
             self._queue.next_flush(self._now()),
             self._waiting.next_deadline(),
-            self._handlers.next_change(),
+            self._handlers.next_expiry(),
         ]
         soonest = min((at for at in upcoming if at is not None), default=float("inf"))
         return max(0.0, min(_IDLE_SECONDS_MAXIMUM, soonest - self._now()))

@@ -180,7 +180,7 @@ class SchedulerCore:
             inbox=self.inbox,
             queue=self.queue,
             handlers=self._handlers,
-            one=ScheduleOne(
+            schedule_one=ScheduleOne(
                 queue=self.queue,
                 cycle=self._cycle,
                 binding=self.binding,

@@ -162,16 +162,16 @@ class FactHandlers:
 
     # Time.
 
-    def next_change(self) -> float | None:
+    def next_expiry(self) -> float | None:
         """Return when time alone changes something next."""
-        return self._other_schedulers.next_change()
+        return self._other_schedulers.next_expiry()
 
-    def pass_time(self, now: float) -> bool:
+    def expire_bans(self, now: float) -> bool:
         """Apply what time alone has changed; tell whether there was anything."""
-        due = self._other_schedulers.next_change()
+        due = self._other_schedulers.next_expiry()
         if due is None or due > now:
             return False
-        self._other_schedulers.pass_time(now)
+        self._other_schedulers.expire_bans(now)
         return True
 
     # Pods.
@@ -189,11 +189,11 @@ class FactHandlers:
         if old.node_name:
             self._cache.add_pod(new)
             for event in pod_changes(old, new):
-                self._queue.note(Change(event, old, new), now)
+                self._queue.requeue_on(Change(event, old, new), now)
             self._other_schedulers.pod_updated(old, new, now)
         elif new.node_name:
             if self._pending.is_ours(new):
-                self._leave_queue(new, now)
+                self._remove_from_queue(new, now)
             else:
                 self._pending.drop(new)
             self._assigned_added(new, now)
@@ -208,11 +208,11 @@ class FactHandlers:
         # It is assumed then, and its end is handled like that of any pending pod.
         if pod.node_name:
             placed = self._cache.remove_pod(pod.uid) or pod
-            self._queue.note(Change(ASSIGNED_POD_DELETE, placed, None), now)
+            self._queue.requeue_on(Change(ASSIGNED_POD_DELETE, placed, None), now)
             self._preemptors.pod_left(placed)
             self._other_schedulers.pod_left(placed, now)
         elif self._concerns_us(pod):
-            self._leave_queue(pod, now)
+            self._remove_from_queue(pod, now)
             if self._cache.is_assumed(pod.uid):
                 self._binding.on_assumed_pod_deleted(pod)
         else:
@@ -221,7 +221,7 @@ class FactHandlers:
 
     def _assigned_added(self, pod: Pod, now: float) -> None:
         self._cache.add_pod(pod)
-        self._queue.note(Change(ASSIGNED_POD_ADD, None, pod), now)
+        self._queue.requeue_on(Change(ASSIGNED_POD_ADD, None, pod), now)
         self._other_schedulers.pod_placed(pod, now)
 
     def _pending_added(self, pod: Pod, now: float) -> None:
@@ -247,7 +247,7 @@ class FactHandlers:
         else:
             self._queue.update(old, new, now)
 
-    def _leave_queue(self, pod: Pod, now: float) -> None:
+    def _remove_from_queue(self, pod: Pod, now: float) -> None:
         self._pending.drop(pod)
         self._queue.delete(pod, now)
         self._preemptors.abandon(pod)
@@ -262,13 +262,13 @@ class FactHandlers:
         match fact:
             case Added(new=Node() as new):
                 self._cache.add_node(new)
-                self._queue.note(Change(NODE_ADD, None, new), now)
+                self._queue.requeue_on(Change(NODE_ADD, None, new), now)
             case Updated(old=Node() as old, new=Node() as new):
                 self._cache.update_node(new)
                 for event in node_changes(old, new):
-                    self._queue.note(Change(event, old, new), now)
+                    self._queue.requeue_on(Change(event, old, new), now)
             case Deleted(old=Node() as old):
-                self._queue.note(Change(NODE_DELETE, old, None), now)
+                self._queue.requeue_on(Change(NODE_DELETE, old, None), now)
                 self._cache.remove_node(old.name)
                 self._preemptors.node_removed(old.name)
                 self._other_schedulers.node_removed(old.name, now)
@@ -305,4 +305,4 @@ class FactHandlers:
                 change = Change(ClusterEvent(resource, Action.DELETE), old, None)
         item = change.old if change.new is None else change.new
         if fact.resource in STORAGE or isinstance(item, CustomObject):
-            self._queue.note(change, now)
+            self._queue.requeue_on(change, now)

@@ -198,7 +198,7 @@ class ScheduleOne:
 
         The pod must not preempt again at once: whoever was quicker this time is so next time.
         """
-        freed = self._other_schedulers.suspect(attempt.pod)
+        freed = self._other_schedulers.possibly_taken(attempt.pod)
         if freed is None or not capacity_was_taken(
             attempt, freed.node, tuple(freed.taken_by.values())
         ):

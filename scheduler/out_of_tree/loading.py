@@ -31,7 +31,7 @@ def build_profiles(
     Raises:
         ConfigurationError: With one line for each problem.
     """
-    registry = Registry(IN_TREE).also(load(draft.plugin_names))
+    registry = Registry(IN_TREE).with_plugins(load(draft.plugin_names))
     configuration = draft.resolve(
         registry.available, replace_default_scheduler=replace_default_scheduler
     )

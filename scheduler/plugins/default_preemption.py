@@ -198,16 +198,16 @@ def _search(rows: Rows, dry_run: "_DryRun", shortlist: _Shortlist) -> Generator[
     Rows where evicting everything would not help are sorted out first, in large steps: with many
     nominated pods they are most of the rows.
     """
-    together = min(shortlist.wanted, _ROWS_AT_ONCE)
+    batch = min(shortlist.wanted, _ROWS_AT_ONCE)
     pending: list[_DryRunRow] = []
     for start in range(0, len(rows), _ROWS_AT_ONCE):
         pending += dry_run.promising(rows[start : start + _ROWS_AT_ONCE])
         yield
-        while len(pending) >= together:
-            found = yield from dry_run.find_victims(pending[:together])
+        while len(pending) >= batch:
+            found = yield from dry_run.find_victims(pending[:batch])
             if shortlist.fill(found):
                 return
-            del pending[:together]
+            del pending[:batch]
     shortlist.fill((yield from dry_run.find_victims(pending)))
 
 
@@ -233,14 +233,14 @@ class _DryRun:
         """Return those of *rows* that fit the pod without all their potential victims."""
         found = _potential_victims(self._nodes, rows, self._pod, self._victim_schedulers)
         some = np.fromiter(map(bool, found), dtype=np.bool_, count=len(rows))
-        self._note_without_victims(rows[~some])
+        self._record_without_victims(rows[~some])
         tried = rows[some]
         if not len(tried):
             return []
         lower = list(filter(None, found))
         emptied = self._nodes.select(tried).each(removing=dict(enumerate(lower)))
         judged = self._ask(self._pod, emptied)
-        self._note(judged, tried)
+        self._record(judged, tried)
         return [
             self._arrange(row, pods)
             for row, pods, helps in zip(tried.tolist(), lower, judged.feasible, strict=True)
@@ -264,13 +264,13 @@ class _DryRun:
             nodes=len(self._nodes),
         ).message
 
-    def _note_without_victims(self, rows: Rows) -> None:
+    def _record_without_victims(self, rows: Rows) -> None:
         if len(rows):
             mask = np.zeros(len(self._nodes), dtype=np.bool_)
             mask[rows] = True
             self._verdicts.append(Verdict("", _NO_VICTIMS, mask, np.zeros_like(mask)))
 
-    def _note(self, judged: Filtered, tried: Rows) -> None:
+    def _record(self, judged: Filtered, tried: Rows) -> None:
         size = len(self._nodes)
         self._verdicts += (verdict.among(tried, size) for verdict in judged.verdicts)
         self.errors += (

@@ -107,7 +107,7 @@ class NodeAffinity:
             return False
         required = required_of(pod)
         if not required.matches(change.new):
-            return required.in_doubt(change.new)
+            return required.may_match_invalid_term(change.new)
         return not isinstance(change.old, Node) or not required.matches(change.old)
 
 

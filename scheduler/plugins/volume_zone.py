@@ -37,7 +37,7 @@ def _read_zones(text: str) -> frozenset[str] | None:
     return None if "" in zones else zones
 
 
-def _class_may_delay(_: Pod, change: Change) -> bool:
+def _class_delays_binding(_: Pod, change: Change) -> bool:
     new = change.new
     return not isinstance(new, StorageClass) or new.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
 
@@ -61,7 +61,7 @@ class VolumeZone:
         {Resource.PERSISTENT_VOLUME_CLAIM, Resource.PERSISTENT_VOLUME, Resource.STORAGE_CLASS}
     )
     requeue_on = (
-        Requeue(ClusterEvent(Resource.STORAGE_CLASS, Action.ADD), _class_may_delay),
+        Requeue(ClusterEvent(Resource.STORAGE_CLASS, Action.ADD), _class_delays_binding),
         Requeue(ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_LABEL)),
         Requeue(
             ClusterEvent(Resource.PERSISTENT_VOLUME_CLAIM, Action.ADD | Action.UPDATE),

@@ -131,7 +131,7 @@ class Evictions:
         # Were the process killed in between, the nomination says for whom the victims had to go.
         await self._failures.reported(pod)
         *others, last = victims
-        async with self._slots.take(pod.priority):
+        async with self._slots.acquire(pod.priority):
             await asyncio.gather(*(self._evict(preemption, victim) for victim in others))
             if preemption.is_wanted and not preemption.problems:
                 preemption.last = last

@@ -17,12 +17,12 @@ class FreedCapacity:
     """Capacity on one node that is freed for one pod.
 
     Args:
-        is_clear: Whether all victims have left.
+        is_free: Whether all victims have left.
         taken_by: Pods of other schedulers that came since the eviction began, by UID.
     """
 
     node: str
-    is_clear: bool = False
+    is_free: bool = False
     taken_by: dict[PodUid, Pod] = field(default_factory=dict)
 
 
@@ -42,10 +42,10 @@ class FreedCapacities:
         self._by_preemptor[uid] = FreedCapacity(node)
         self._preemptors.setdefault(node, set()).add(uid)
 
-    def clear(self, uid: PodUid) -> None:
+    def mark_free(self, uid: PodUid) -> None:
         """Note that all victims have left."""
         if freed := self._by_preemptor.get(uid):
-            freed.is_clear = True
+            freed.is_free = True
 
     def pod_came(self, pod: Pod) -> None:
         """Note that another scheduler placed *pod*."""
@@ -57,15 +57,15 @@ class FreedCapacities:
         for uid in self._preemptors.get(pod.node_name, ()):
             self._by_preemptor[uid].taken_by.pop(pod.uid, None)
 
-    def suspect(self, uid: PodUid) -> FreedCapacity | None:
+    def possibly_taken(self, uid: PodUid) -> FreedCapacity | None:
         """Return the capacity freed for a pod if all victims have left and other pods came."""
         freed = self._by_preemptor.get(uid)
-        return freed if freed is not None and freed.is_clear and freed.taken_by else None
+        return freed if freed is not None and freed.is_free and freed.taken_by else None
 
     def decided(self, uid: PodUid, node: str) -> None:
         """Note the node that a pod is bound to, empty if none: capacity elsewhere is given up."""
         freed = self._by_preemptor.get(uid)
-        if freed is not None and freed.is_clear and freed.node != node:
+        if freed is not None and freed.is_free and freed.node != node:
             self.forget(uid)
 
     def forget(self, uid: PodUid) -> None:

@@ -57,11 +57,11 @@ class OtherSchedulers:
 
     # Time.
 
-    def next_change(self) -> float | None:
+    def next_expiry(self) -> float | None:
         """Return when time alone changes a node's trust next."""
-        return self.ledger.next_change()
+        return self.ledger.next_expiry()
 
-    def pass_time(self, now: float) -> None:
+    def expire_bans(self, now: float) -> None:
         """Apply the changes of trust that are due."""
         self._apply(self.ledger.expire(now), now)
 
@@ -113,9 +113,9 @@ class OtherSchedulers:
             )
             self._apply(self.ledger.expire(now), now)
 
-    def suspect(self, pod: Pod) -> FreedCapacity | None:
+    def possibly_taken(self, pod: Pod) -> FreedCapacity | None:
         """Return the capacity freed for *pod*, if pods of others came there meanwhile."""
-        return self._freed.suspect(pod.uid)
+        return self._freed.possibly_taken(pod.uid)
 
     def decided(self, pod: Pod, node: str) -> None:
         """Note the node that is chosen for *pod*, empty if none."""
@@ -131,7 +131,7 @@ class OtherSchedulers:
         """Wake the owner's next pod, where a node on trial takes them one at a time."""
         if distrust := self.ledger.on_trial(owner_of(pod), pod.node_name):
             event = ClusterEvent(NODE_DISTRUST, Action.UPDATE)
-            self._queue.note(Change(event, distrust, distrust), now)
+            self._queue.requeue_on(Change(event, distrust, distrust), now)
 
     def _distrust(self, pod: Pod, node: str, why: str, now: float) -> None:
         owner = owner_of(pod)
@@ -149,8 +149,8 @@ class OtherSchedulers:
                 case Updated(resource, old, new):
                     self._cache.put(resource, new)
                     event = ClusterEvent(resource, Action.UPDATE)
-                    self._queue.note(Change(event, old, new), now)
+                    self._queue.requeue_on(Change(event, old, new), now)
                 case Deleted(resource, old):
                     self._cache.drop(resource, old)
                     event = ClusterEvent(resource, Action.DELETE)
-                    self._queue.note(Change(event, old, None), now)
+                    self._queue.requeue_on(Change(event, old, None), now)

@@ -78,7 +78,7 @@ class Preemption:
     Args:
         pod: The preemptor.
         started: Monotonic seconds.
-        there: UIDs of the victims that are still on the node.
+        remaining: UIDs of the victims that are still on the node.
         state: None once it is over.
         last: The victim that is evicted last, from the state *last* on.
         problems: Why victims could not be evicted.
@@ -87,7 +87,7 @@ class Preemption:
     pod: Pod
     node: str
     started: float
-    there: set[PodUid]
+    remaining: set[PodUid]
     state: State | None = None
     last: Pod | None = None
     problems: list[str] = field(default_factory=list)
@@ -142,7 +142,7 @@ class Preemptions:
         assert preemption.last is not None, f"{pod.key} waits for a last victim that is not named"
         # A watch that lags behind a list may show a victim again that was seen to go.
         uid = preemption.last.uid
-        last = self._cache.pod(uid) if uid in preemption.there else None
+        last = self._cache.pod(uid) if uid in preemption.remaining else None
         return last is not None and not last.terminating
 
     def is_current(self, preemption: Preemption) -> bool:
@@ -165,7 +165,7 @@ class Preemptions:
         all_terminate = all(victim.terminating for victim in victims)
         preemption.move(Cause.BEGUN, State.LEAVING if all_terminate else State.EVICTING)
         self._by_preemptor[pod.uid] = preemption
-        for uid in preemption.there:
+        for uid in preemption.remaining:
             self._victims.setdefault(uid, Victim()).awaited_by.add(pod.uid)
         return preemption
 
@@ -176,8 +176,10 @@ class Preemptions:
             return []
         awaiting = [self._by_preemptor[uid] for uid in victim.awaited_by]
         for preemption in awaiting:
-            assert gone.uid in preemption.there, f"{gone.key} is no victim of {preemption.pod.key}"
-            preemption.there.discard(gone.uid)
+            assert gone.uid in preemption.remaining, (
+                f"{gone.key} is no victim of {preemption.pod.key}"
+            )
+            preemption.remaining.discard(gone.uid)
         return awaiting
 
     def on_node(self, node: str) -> list[Preemption]:
@@ -190,7 +192,7 @@ class Preemptions:
         if preemption is None:
             return
         preemption.move(cause, None)
-        for each in preemption.there:
+        for each in preemption.remaining:
             if (victim := self._victims.get(each)) is not None:
                 assert uid in victim.awaited_by, f"{uid} does not wait for its victim {each}"
                 victim.awaited_by.discard(uid)
@@ -201,7 +203,7 @@ class Preemptions:
         """Assert that preemptors and victims agree about who waits for whom."""
         for uid, preemption in self._by_preemptor.items():
             assert preemption.state is not None, f"{preemption.pod.key} is kept though it is over"
-            for each in preemption.there:
+            for each in preemption.remaining:
                 assert uid in self._victims[each].awaited_by, f"{each} does not know {uid}"
         for uid, victim in self._victims.items():
             assert victim.awaited_by, f"the victim {uid} is kept for nobody"

@@ -41,7 +41,7 @@ class Preemptors:
     def pod_left(self, gone: Pod) -> None:
         """Note that a pod has left its node."""
         for preemption in self.preemptions.pod_left(gone):
-            self._activate_if_clear(preemption)
+            self._activate_if_free(preemption)
 
     def abandon(self, pod: Pod) -> None:
         """Note that *pod* needs no capacity any more: it is bound, deleted or no longer ours."""
@@ -78,7 +78,7 @@ class Preemptors:
     def evicted(self, preemption: Preemption) -> None:
         """Note that all victims have been evicted; the gate is open."""
         preemption.move(Cause.EVICTED, State.LEAVING)
-        self._activate_if_clear(preemption)
+        self._activate_if_free(preemption)
         if self._queue.state_of(preemption.pod.uid) is QueueState.GATED:
             # A change that may help it, here or elsewhere, met a closed gate.
             self._queue.activate((preemption.pod.uid,), self._clock.now())
@@ -90,12 +90,12 @@ class Preemptors:
             self._freed.forget(preemption.pod.uid)
             self._queue.activate((preemption.pod.uid,), self._clock.now())
 
-    def _activate_if_clear(self, preemption: Preemption) -> None:
+    def _activate_if_free(self, preemption: Preemption) -> None:
         """Activate the pod as soon as all its victims have left, whatever its backoff."""
-        if preemption.there or preemption.state in {State.EVICTING, State.PAUSED}:
+        if preemption.remaining or preemption.state in {State.EVICTING, State.PAUSED}:
             return
         self.preemptions.end(preemption.pod.uid, Cause.VICTIMS_GONE)
-        self._freed.clear(preemption.pod.uid)
+        self._freed.mark_free(preemption.pod.uid)
         self._queue.activate((preemption.pod.uid,), self._clock.now())
 
     def _withdraw(self, nominees: Iterable[Pod]) -> None:

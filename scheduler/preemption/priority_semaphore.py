@@ -21,7 +21,7 @@ class PrioritySemaphore:
         self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []
 
     @asynccontextmanager
-    async def take(self, priority: int) -> AsyncIterator[None]:
+    async def acquire(self, priority: int) -> AsyncIterator[None]:
         """Enclose what is done while holding a slot, once one is free."""
         if self._free:
             self._free -= 1

@@ -47,7 +47,7 @@ class BackoffQueue:
 
     def add(self, queued: QueuedPod) -> None:
         """Put *queued* in, or move it where it belongs after an update."""
-        heap = self._failed if queued.failed else self._rejected
+        heap = self._failed if queued.ended_in_error else self._rejected
         heap.add(queued)
         assert queued.backoff_expiry is not None, f"has no backoff to wait for: {queued}"
 
@@ -64,7 +64,7 @@ class BackoffQueue:
         """Set the backoff of pods that fail from now on; a backoff that runs keeps its end."""
         self._initial, self._maximum = initial_seconds, maximum_seconds
 
-    def first_to_fetch_early(self) -> QueuedPod | None:
+    def first_to_pop_early(self) -> QueuedPod | None:
         """Return the pod to pop although its backoff runs; never one whose attempt failed."""
         return self._rejected.first()
 

@@ -76,7 +76,7 @@ class QueuedPod:
         return "\n".join(lines)
 
     @property
-    def failed(self) -> bool:
+    def ended_in_error(self) -> bool:
         """Whether its latest attempt ended in an error rather than with a plugin's rejection."""
         return not self.rejected_by
 
@@ -89,7 +89,7 @@ class QueuedPod:
         self.rejected_by, self.pending = rejected_by | pending, pending
         # Upstream counts errors apart as well: backoff grows with errors in a row, and a rejection
         # in between proves that the error has gone.
-        if self.failed:
+        if self.ended_in_error:
             self.consecutive_errors += 1
         else:
             self.unschedulable_count += 1

@@ -132,7 +132,7 @@ class SchedulingQueue:
     @property
     def ready(self) -> bool:
         """Whether ``pop`` would return a pod."""
-        early = self._states.backoff.first_to_fetch_early
+        early = self._states.backoff.first_to_pop_early
         return bool(self._states.active) or early() is not None
 
     def pop(self, now: float) -> QueuedPod | None:
@@ -146,7 +146,7 @@ class SchedulingQueue:
             self.catch_up()
         queued = self._states.active.first()
         if queued is None:
-            queued = self._states.backoff.first_to_fetch_early()
+            queued = self._states.backoff.first_to_pop_early()
             if queued is None:
                 return None
             self._observer.incoming("active", POP_FROM_BACKOFF_QUEUE)
@@ -201,7 +201,7 @@ class SchedulingQueue:
 
     # What may help pods that wait.
 
-    def note(
+    def requeue_on(
         self, change: Change, now: float, *, only: Callable[[Pod], bool] | None = None
     ) -> None:
         """Requeue the pods which *change* could help, of those that *only* picks.
@@ -399,7 +399,7 @@ class SchedulingQueue:
         Pods of higher priority did not count the nominee, so they gain nothing.
         """
         if nominee is not None:
-            self.note(
+            self.requeue_on(
                 Change(ASSIGNED_POD_DELETE, nominee, None),
                 now,
                 only=lambda pod: pod.priority <= nominee.priority and pod.uid != but,

@@ -53,7 +53,7 @@ class Tasks(Generic[S]):
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         del self._subjects[task]
-        self._inbox.stir()  # the loop takes no pod while too many binds are in flight
+        self._inbox.wake()  # the loop takes no pod while too many binds are in flight
         if not task.cancelled() and (bug := task.exception()) is not None:
             # A defect of ours ends the loop: nobody knows what else the task left half done.
             self._inbox.put(lambda: _raise(bug))

@@ -108,7 +108,7 @@ class ColumnView:
     # How columns are read.
 
     @property
-    def _whole(self) -> int:
+    def _column_rows(self) -> int:
         """How many rows the columns have."""
         return len(self._columns.nodes)
 
@@ -116,7 +116,7 @@ class ColumnView:
         if self._generation != self._columns.generation:
             raise StaleView("a NodeTable is valid only until the next fact is applied")
 
-    def _base(self, row: int) -> int:
+    def _column_row(self, row: int) -> int:
         """Return which row of the columns is shown as *row*."""
         return row if self._rows is None else int(self._rows[row])
 
@@ -129,20 +129,20 @@ class ColumnView:
         self._check()
         if count_column is None:
             return read_only(np.zeros(len(self), dtype=np.int64))
-        return self._gather(count_column.dense(self._whole))
+        return self._gather(count_column.dense(self._column_rows))
 
     def _where(self, count_column: CountColumn | None) -> Mask:
         """Return on which rows *count_column* is not zero; on none without one."""
         self._check()
         if count_column is None:
             return read_only(np.zeros(len(self), dtype=np.bool_))
-        return self._gather(count_column.where(self._whole))
+        return self._gather(count_column.where(self._column_rows))
 
-    def _changed(self, column: Int64s, contribution: Contribution) -> Int64s:
+    def _with_changes(self, column: Int64s, contribution: Contribution) -> Int64s:
         """Add to a true *column* what the pods of the what-if changes contribute to it."""
         return read_only(column + self._changes.sums(contribution)) if self._changes else column
 
-    def _corrected(self, mask: Mask, answer: Callable[[int], bool]) -> Mask:
+    def _with_changed_rows(self, mask: Mask, answer: Callable[[int], bool]) -> Mask:
         """Replace the true value of each changed row in *mask* by that of *answer*."""
         if not self._changes:
             return mask

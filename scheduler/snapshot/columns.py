@@ -93,7 +93,7 @@ class ClusterColumns:
         self.unschedulable = CountColumn()
         self.labels = LabelIndex(self.nodes)
         self.taints = TaintSets()
-        self.groups = PodSetColumns()
+        self.pod_sets = PodSetColumns()
         self.terms = {kind: TermIndex() for kind in TermKind}
         self.closed: dict[int, str] = {}
         self.name_hashes = np.zeros(64, dtype=np.uint64)
@@ -178,7 +178,7 @@ class ClusterColumns:
     def image(self, name: str) -> tuple[int, int, CountColumn] | None:
         """Return an image's size in bytes, number of nodes, and rows."""
         image = self._images.get(name)
-        return None if image is None else (image.size_bytes, image.nodes.counting, image.nodes)
+        return None if image is None else (image.size_bytes, image.nodes.nonzero_rows, image.nodes)
 
     def declaring(self, feature: str) -> CountColumn | None:
         """Return the rows that declare *feature*; None if none does."""
@@ -235,7 +235,7 @@ class ClusterColumns:
             self._images.setdefault(name, _Image(come[name], CountColumn())).nodes[row] = 1
         for name in come.keys() & gone.keys():
             image = self._images[name]
-            if come[name] != gone[name] and image.nodes.counting == 1:
+            if come[name] != gone[name] and image.nodes.nonzero_rows == 1:
                 image.size_bytes = come[name]
 
     def _set_features(self, row: int, features: Iterable[str], there: int) -> None:
@@ -260,7 +260,7 @@ class ClusterColumns:
                 count_column.add(row, sign * nonzero.get(name, 0))
             for port in pod.host_ports:
                 self._account_port(row, port, sign)
-        self.groups.add(row, pod, sign)
+        self.pod_sets.add(row, pod, sign)
         if pod.spec.affinity is not None:
             for term in pod.affinity_terms:
                 self.terms[term.kind].add(row, term, sign)
@@ -302,7 +302,7 @@ class ClusterColumns:
         for name in _images_of(node):
             self._images[name].nodes.move(source, target)
         pods = self.pods[target].values()
-        self.groups.move(source, target, pods)
+        self.pod_sets.move(source, target, pods)
         self.disks.move(source, target, pods)
         for kind, index in self.terms.items():
             index.move(

@@ -27,13 +27,13 @@ class CountColumn:
     COUNT_MAXIMUM in place of a larger count.
     """
 
-    __slots__ = ("_array", "_beyond", "_map")
+    __slots__ = ("_array", "_map", "_oversized")
 
     def __init__(self) -> None:
         self._map: dict[int, int] = {}
         self._array: Int64s | None = None
         # Exact counts of the rows that the array shows as COUNT_MAXIMUM.
-        self._beyond: dict[int, int] = {}
+        self._oversized: dict[int, int] = {}
 
     @classmethod
     def of(cls, counts: Int64s) -> "CountColumn":
@@ -50,17 +50,17 @@ class CountColumn:
     def __getitem__(self, row: int) -> int:
         if self._array is None:
             return self._map.get(row, 0)
-        if row in self._beyond:
-            return self._beyond[row]
+        if row in self._oversized:
+            return self._oversized[row]
         return self._array.item(row) if row < len(self._array) else 0
 
     def __setitem__(self, row: int, count: int) -> None:
         if self._array is not None:
-            self._reach(row)[row] = min(count, COUNT_MAXIMUM)
+            self._grown(row)[row] = min(count, COUNT_MAXIMUM)
             if count > COUNT_MAXIMUM:
-                self._beyond[row] = count
+                self._oversized[row] = count
             else:
-                self._beyond.pop(row, None)
+                self._oversized.pop(row, None)
         elif count:
             self._map[row] = count
             if len(self._map) > _DENSE_FROM:
@@ -72,7 +72,7 @@ class CountColumn:
         """Add *count* to *row*."""
         array = self._array
         # Nearly every call ends here, once for each resource of every pod that is added or removed.
-        if array is not None and row < len(array) and not self._beyond:
+        if array is not None and row < len(array) and not self._oversized:
             total = array.item(row) + count
             if total <= COUNT_MAXIMUM:
                 array[row] = total
@@ -88,7 +88,7 @@ class CountColumn:
     def dense(self, rows: int) -> Int64s:
         """Return the first *rows* counts as a read-only array: the column's own if it has one."""
         if self._array is not None:
-            column = self._reach(rows - 1)[:rows]
+            column = self._grown(rows - 1)[:rows]
         else:
             column = np.zeros(rows, dtype=np.int64)
             for row, count in self._map.items():
@@ -113,7 +113,7 @@ class CountColumn:
         return mask
 
     @property
-    def counting(self) -> int:
+    def nonzero_rows(self) -> int:
         """The number of rows with a count other than zero."""
         return len(self._map) if self._array is None else int(np.count_nonzero(self._array))
 
@@ -136,7 +136,7 @@ class CountColumn:
         for row, count in counts.items():
             self[row] = count
 
-    def _reach(self, row: int) -> Int64s:
+    def _grown(self, row: int) -> Int64s:
         """Return the array, grown to have *row*."""
         assert self._array is not None, "the column is a map still"
         if row >= len(self._array):
@@ -146,7 +146,7 @@ class CountColumn:
         return self._array
 
 
-def count_under(count_columns: dict[K, CountColumn], key: K, row: int, count: int) -> None:
+def add_under(count_columns: dict[K, CountColumn], key: K, row: int, count: int) -> None:
     """Add *count* to *row* in the column of *key*, which exists only while it counts anything."""
     count_column = count_columns.get(key)
     if count_column is None:

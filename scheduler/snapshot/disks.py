@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from scheduler.model.pod import Pod
 from scheduler.model.volumes import Volume
-from scheduler.snapshot.count_column import CountColumn, count_under
+from scheduler.snapshot.count_column import CountColumn, add_under
 
 
 class DiskUse(NamedTuple):
@@ -66,7 +66,7 @@ class DisksInUse:
         """Add the disks of *pod* to *row*, or with a *sign* of -1 remove them."""
         for use in disks_of(pod):
             uses = self._disks.setdefault(use.disk, {})
-            count_under(uses, use, row, sign)
+            add_under(uses, use, row, sign)
             if not uses:
                 del self._disks[use.disk]
 

@@ -18,7 +18,7 @@ from scheduler.snapshot.labels import ABSENT
 Slots = NDArray[np.intp]
 
 NO_DOMAIN: Final = ABSENT
-_FAR: Final = np.iinfo(np.int64).max
+_INT64_MAX: Final = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,7 +92,7 @@ class Domains:
     def without_changes(self, rows: Ids) -> DomainCounts:
         """Return the counts for rows whose domains are *rows*, in the true cluster."""
         registered = int(self.registered.sum())
-        least = int(self.counts.min(where=self.registered, initial=_FAR)) if registered else 0
+        least = int(self.counts.min(where=self.registered, initial=_INT64_MAX)) if registered else 0
         return DomainCounts(
             rows,
             self.counts.take(slots_of(rows)),
@@ -114,9 +114,9 @@ class Domains:
             return self.without_changes(rows)
         slots = slots_of(rows)
         here = self.counts.take(slots) + delta
-        among = np.where(self.registered, self.counts, _FAR)
+        among = np.where(self.registered, self.counts, _INT64_MAX)
         emptiest = int(among.argmin())
-        least, among[emptiest] = int(among[emptiest]), _FAR
+        least, among[emptiest] = int(among[emptiest]), _INT64_MAX
         elsewhere = np.where(slots == emptiest, int(among.min()), least)
         return DomainCounts(
             rows,

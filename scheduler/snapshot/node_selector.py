@@ -74,10 +74,10 @@ class CompiledTerm:
 
 @dataclass(frozen=True, slots=True)
 class AnyOf:
-    """Any of the terms must match; *broken* says that invalid terms were left out."""
+    """Any of the terms must match; *has_invalid_terms* says that invalid terms were left out."""
 
     terms: tuple[CompiledTerm, ...]
-    broken: bool
+    has_invalid_terms: bool
 
     def matches(self, node: Node) -> bool:
         """Tell whether *node* matches one of the terms."""
@@ -107,11 +107,11 @@ class RequiredAffinity:
         """Tell whether *node* satisfies it."""
         return self._labels_match(node) and (self.any_of is None or self.any_of.matches(node))
 
-    def in_doubt(self, node: Node) -> bool:
+    def may_match_invalid_term(self, node: Node) -> bool:
         """Tell whether *node* does not match, but an invalid term might have been meant for it."""
         return (
             self.any_of is not None
-            and self.any_of.broken
+            and self.any_of.has_invalid_terms
             and self._labels_match(node)
             and not self.any_of.matches(node)
         )
@@ -156,14 +156,14 @@ def _required(
 
 def compile_selector(selector: NodeSelector) -> AnyOf:
     """Compile *selector* without its empty and its invalid terms."""
-    terms, broken = [], False
+    terms, has_invalid_terms = [], False
     for term in selector.node_selector_terms or ():
         if term.match_expressions or term.match_fields:
             try:
                 terms.append(compile_term(term, ""))
             except MalformedObject:
-                broken = True
-    return AnyOf(tuple(terms), broken)
+                has_invalid_terms = True
+    return AnyOf(tuple(terms), has_invalid_terms)
 
 
 @lru_cache(maxsize=_COMPILED_KEPT)

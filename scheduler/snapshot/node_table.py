@@ -100,8 +100,8 @@ class NodeTable(ColumnView):
         change = self._changes.get(row)
         if change is None:
             return NodeTable(self._columns)
-        base = self._base(row)
-        shared = RowChanges(self._whole, {base: change.added}, {base: change.removed})
+        base = self._column_row(row)
+        shared = RowChanges(self._column_rows, {base: change.added}, {base: change.removed})
         return NodeTable(self._columns, None, shared, shared)
 
     def prepare(self, pod: Pod) -> Iterator[None]:
@@ -119,12 +119,12 @@ class NodeTable(ColumnView):
     def node(self, row: int) -> Node:
         """Return the node in *row*."""
         self._check()
-        return self._columns.nodes[self._base(row)]
+        return self._columns.nodes[self._column_row(row)]
 
     def pods_on(self, row: int) -> Sequence[Pod]:
         """Return the pods on the node in *row*, assumed ones and what-if changes included."""
         self._check()
-        pods = self._columns.pods[self._base(row)].values()
+        pods = self._columns.pods[self._column_row(row)].values()
         change = self._changes.get(row)
         if change is None:
             return list(pods)
@@ -158,13 +158,13 @@ class NodeTable(ColumnView):
     def name_hashes(self) -> NDArray[np.uint64]:
         """A 64-bit hash of each node's name, for breaking ties."""
         self._check()
-        return self._gather(self._columns.name_hashes[: self._whole])
+        return self._gather(self._columns.name_hashes[: self._column_rows])
 
     @property
     def unschedulable(self) -> Mask:
         """Whether the node is cordoned."""
         self._check()
-        return self._gather(self._columns.unschedulable.where(self._whole))
+        return self._gather(self._columns.unschedulable.where(self._column_rows))
 
     @property
     def allowed_pods(self) -> Int64s:
@@ -182,12 +182,12 @@ class NodeTable(ColumnView):
     def matching(self, requirement: Requirement) -> Mask:
         """Whether the node's labels satisfy *requirement*."""
         self._check()
-        return self._gather(self._columns.labels.where(requirement, self._whole))
+        return self._gather(self._columns.labels.where(requirement, self._column_rows))
 
     def domains(self, key: str) -> Ids:
         """A number for each distinct value of the label *key*; NO_DOMAIN where it is absent."""
         self._check()
-        return self._gather(self._columns.labels.column(key).ids[: self._whole])
+        return self._gather(self._columns.labels.column(key).ids[: self._column_rows])
 
     def domain_numbers(self, key: str) -> int:
         """How many domain numbers of *key* were assigned: one more than the largest."""
@@ -210,7 +210,7 @@ class NodeTable(ColumnView):
         self._check()
         taints = self._columns.taints
         answers = np.array([answer(each) for each in taints.sets], dtype=kind)
-        return read_only(answers[self._gather(taints.ids[: self._whole])])
+        return read_only(answers[self._gather(taints.ids[: self._column_rows])])
 
     def image(self, name: str) -> tuple[int, int, Mask] | None:
         """Return an image's size in bytes, the number of nodes with it, and which rows have it."""
@@ -219,7 +219,7 @@ class NodeTable(ColumnView):
         if found is None:
             return None
         size_bytes, nodes, count_column = found
-        return size_bytes, nodes, self._gather(count_column.where(self._whole))
+        return size_bytes, nodes, self._gather(count_column.where(self._column_rows))
 
     def declaring(self, feature: str) -> Mask:
         """Whether the kubelet declares that it has *feature*."""
@@ -239,12 +239,12 @@ class NodeTable(ColumnView):
     @property
     def pod_count(self) -> Int64s:
         """How many pods are on the node."""
-        return self._changed(self._counts(self._columns.pod_counts), pod_contribution.ONE_EACH)
+        return self._with_changes(self._counts(self._columns.pod_counts), pod_contribution.ONE_EACH)
 
     def requested(self, resource: str) -> Int64s:
         """How much of *resource* the node's pods request; cpu in milli."""
         column = self._counts(self._columns.requested.get(resource))
-        return self._changed(column, pod_contribution.requested(resource))
+        return self._with_changes(column, pod_contribution.requested(resource))
 
     def nonzero_requested(self, resource: str) -> Int64s:
         """How much cpu or memory the node's pods count for in scores, with defaults.
@@ -252,23 +252,23 @@ class NodeTable(ColumnView):
         Upstream's NonZeroRequested: a container without a request still counts for something.
         """
         column = self._counts(self._columns.nonzero_requested[resource])
-        return self._changed(column, pod_contribution.nonzero_requested(resource))
+        return self._with_changes(column, pod_contribution.nonzero_requested(resource))
 
     def port_conflicts(self, wanted: Sequence[HostPort]) -> Mask:
         """Whether any of *wanted* is in use on the node."""
         self._check()
-        taken = np.zeros(self._whole, dtype=np.int64)
+        taken = np.zeros(self._column_rows, dtype=np.int64)
         for port in wanted:
             for count_column in self._columns.ports_in_use(port):
-                taken += count_column.dense(self._whole)
-        conflicts = self._changed(self._gather(taken), pod_contribution.conflicting(wanted))
+                taken += count_column.dense(self._column_rows)
+        conflicts = self._with_changes(self._gather(taken), pod_contribution.conflicting(wanted))
         return read_only(conflicts > 0)
 
     def count(self, pods: PodSet) -> Int64s:
         """How many of *pods* are on the node."""
         self._check()
-        column = self._counts(self._columns.groups.column(pods, self._whole))
-        return self._changed(column, pod_contribution.counting(pods))
+        column = self._counts(self._columns.pod_sets.column(pods, self._column_rows))
+        return self._with_changes(column, pod_contribution.counting(pods))
 
     def count_domains(self, key: str, pods: PodSet, included: Mask) -> DomainCounts:
         """Count *pods* by the domains of the label *key*.
@@ -280,11 +280,13 @@ class NodeTable(ColumnView):
         """
         self._check()
         # A mask over the rows of this view is the mistake to expect; shorter, it would broadcast.
-        assert included.shape == (self._whole,), f"mask of {included.shape} for {self._whole} rows"
+        assert included.shape == (self._column_rows,), (
+            f"mask of {included.shape} for {self._column_rows} rows"
+        )
         assert included.dtype == np.bool_, f"a mask of {included.dtype} includes by number"
-        ids = self._columns.labels.column(key).ids[: self._whole]
+        ids = self._columns.labels.column(key).ids[: self._column_rows]
         slots = slots_of(np.where(included, ids, NO_DOMAIN))
-        column = self._columns.groups.column(pods, self._whole).dense(self._whole)
+        column = self._columns.pod_sets.column(pods, self._column_rows).dense(self._column_rows)
         domains = Domains.counting(slots, column, self.domain_numbers(key) + 1)
         own = self._gather(ids)
         if not self._changes:
@@ -300,7 +302,7 @@ class NodeTable(ColumnView):
         Every node with the label counts, whatever part of the cluster this view shows.
         """
         self._check()
-        ids = self._columns.labels.column(key).ids[: self._whole]
+        ids = self._columns.labels.column(key).ids[: self._column_rows]
         parts = tuple(counted)
         sums = sums_of(ids, self._weighted(parts))
         own = self._gather(ids)
@@ -315,15 +317,15 @@ class NodeTable(ColumnView):
 
     def _weighted(self, parts: Iterable[tuple[Counted, int]]) -> Int64s:
         """Add up, over the whole cluster, the pods of all *parts* with their weights."""
-        total = np.zeros(self._whole, dtype=np.int64)
+        total = np.zeros(self._column_rows, dtype=np.int64)
         for each, weight in parts:
             column = (
-                self._columns.groups.column(each, self._whole)
+                self._columns.pod_sets.column(each, self._column_rows)
                 if isinstance(each, PodSet)
                 else self._columns.terms[each.kind].counts(each)
             )
             if column is not None:
-                total += weight * column.dense(self._whole)
+                total += weight * column.dense(self._column_rows)
         return total
 
     def terms_matching(self, pod: Pod, kind: TermKind) -> Sequence[AffinityTerm]:
@@ -346,17 +348,19 @@ class NodeTable(ColumnView):
         """How many pod volumes on all nodes together use the claim ``namespace/name``."""
         self._check()
         everywhere = np.full(len(self), self._columns.volumes.users(claim), dtype=np.int64)
-        return self._changed(read_only(everywhere), pod_contribution.mounting(claim))
+        return self._with_changes(read_only(everywhere), pod_contribution.mounting(claim))
 
     def disks_taken(self, wanted: Sequence[DiskUse]) -> Mask:
         """Whether a pod on the node uses a disk in a way that excludes one of *wanted*."""
         self._check()
-        taken = np.zeros(self._whole, dtype=np.bool_)
+        taken = np.zeros(self._column_rows, dtype=np.bool_)
         for use in wanted:
             for other, count_column in self._columns.disks.uses_of(use.disk).items():
                 if use.conflicts(other):
-                    taken |= count_column.where(self._whole)
-        return self._corrected(self._gather(taken), lambda row: self._takes_disk(row, wanted))
+                    taken |= count_column.where(self._column_rows)
+        return self._with_changed_rows(
+            self._gather(taken), lambda row: self._takes_disk(row, wanted)
+        )
 
     def volumes_of(
         self, pod: Pod, *, drivers: bool = True
@@ -385,7 +389,7 @@ class NodeTable(ColumnView):
     def mounting(self, volume: UniqueVolume) -> Mask:
         """Whether a pod on the node uses *volume*."""
         mask = self._where(self._columns.volumes.mounts(volume))
-        return self._corrected(mask, lambda row: volume in self._volumes_on(row).mounted)
+        return self._with_changed_rows(mask, lambda row: volume in self._volumes_on(row).mounted)
 
     @property
     def volume_problems(self) -> Mapping[int, str]:
@@ -394,12 +398,14 @@ class NodeTable(ColumnView):
         uses = self._columns.volumes
         suspects = set(self._changes.rows)
         if problems := uses.problems:
-            suspects |= {row for row in range(len(self)) if self._base(row) in problems}
+            suspects |= {row for row in range(len(self)) if self._column_row(row) in problems}
         found = {row: self._volumes_on(row).problem for row in sorted(suspects)}
-        return {row: why for row, why in found.items() if why and uses.limited(self._base(row))}
+        return {
+            row: why for row, why in found.items() if why and uses.limited(self._column_row(row))
+        }
 
     def _volumes_on(self, row: int) -> RowVolumes:
-        base, change = self._base(row), self._changes.get(row)
+        base, change = self._column_row(row), self._changes.get(row)
         if change is None:
             return self._columns.volumes.on(base)
         return self._columns.volumes.after(base, change, self.pods_on(row))

@@ -21,7 +21,7 @@ from scheduler.model.selectors import IN, NOTHING
 from scheduler.snapshot.count_column import CountColumn
 
 _Label = tuple[str, str]
-_FileKey = tuple[str | None, _Label | None]
+_IndexKey = tuple[str | None, _Label | None]
 """A namespace and a label that a matching pod must have; None where any will do."""
 
 
@@ -38,15 +38,15 @@ class TermIndex:
 
     def __init__(self) -> None:
         self._pods: dict[AffinityTerm, _TermPods] = {}
-        self._filed: dict[_FileKey, dict[AffinityTerm, None]] = {}
+        self._terms_by_key: dict[_IndexKey, dict[AffinityTerm, None]] = {}
 
     def add(self, row: int, term: AffinityTerm, count: int) -> None:
         """Add *count*, 1 or -1, to the pods on *row* that have *term*."""
         pods = self._pods.get(term)
         if pods is None:
             pods = self._pods[term] = _TermPods()
-            for key in _file_keys(term):
-                self._filed.setdefault(key, {})[term] = None
+            for key in _index_keys(term):
+                self._terms_by_key.setdefault(key, {})[term] = None
         pods.counts.add(row, count)
         pods.total += count
         assert pods.total >= 0, f"a term with {term.selector} was removed more often than added"
@@ -62,12 +62,12 @@ class TermIndex:
 
     def matching(self, pod: Pod, namespace_labels: Mapping[str, str]) -> list[AffinityTerm]:
         """Return the terms that match *pod*, whose namespace has *namespace_labels*."""
-        if not self._filed:
+        if not self._terms_by_key:
             return []
         return [
             term
             for key in product((pod.namespace, None), (None, *pod.label_set))
-            for term in self._filed.get(key, ())
+            for term in self._terms_by_key.get(key, ())
             if term.matches(pod.namespace, pod.labels, namespace_labels)
         ]
 
@@ -78,14 +78,14 @@ class TermIndex:
 
     def _forget(self, term: AffinityTerm) -> None:
         del self._pods[term]
-        for key in _file_keys(term):
-            terms = self._filed[key]
+        for key in _index_keys(term):
+            terms = self._terms_by_key[key]
             del terms[term]
             if not terms:
-                del self._filed[key]
+                del self._terms_by_key[key]
 
 
-def _file_keys(term: AffinityTerm) -> Iterator[_FileKey]:
+def _index_keys(term: AffinityTerm) -> Iterator[_IndexKey]:
     """Yield the keys of *term*: a pod that it matches has exactly one of them."""
     # A namespace selector may match any namespace, also one created later: file it under all.
     namespaces = term.namespaces if term.namespace_selector == NOTHING else (None,)

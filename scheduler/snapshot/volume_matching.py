@@ -61,15 +61,17 @@ def match_volumes(
 ) -> VolumeMatches:
     """Find volumes for *claims* on every row of *nodes*."""
     by_size = sorted(claims, key=lambda claim: claim.requested or 0)
-    choices = [_choice(claim, objects.volumes_of_class(claim.class_name)) for claim in by_size]
-    numbers, examples = _kinds_of_nodes(choices, nodes)
-    matches = [_match(choices, nodes.node(row).metadata.labels) for row in examples]
+    by_claim = [
+        _volumes_fitting(claim, objects.volumes_of_class(claim.class_name)) for claim in by_size
+    ]
+    numbers, examples = _kinds_of_nodes(by_claim, nodes)
+    matches = [_match(by_claim, nodes.node(row).metadata.labels) for row in examples]
     assert len(numbers) == len(nodes), f"{len(numbers)} rows matched of {len(nodes)}"
     return VolumeMatches(numbers, matches)
 
 
 @dataclass(slots=True, eq=False)
-class _Choice:
+class _FittingVolumes:
     """The volumes that fit a claim, whichever nodes can access them.
 
     Args:
@@ -137,23 +139,25 @@ class _Choice:
         return None if first is None else self.volumes[first]
 
 
-def _choice(claim: PersistentVolumeClaim, volumes: Iterable[PersistentVolume]) -> _Choice:
+def _volumes_fitting(
+    claim: PersistentVolumeClaim, volumes: Iterable[PersistentVolume]
+) -> _FittingVolumes:
     """Collect the volumes that fit *claim*."""
-    choice = _Choice(claim)
+    fitting = _FittingVolumes(claim)
     selector = _selector_of(claim)
     for volume in volumes:
         if not _fits(volume, claim):
             continue
         if volume.spec.claim_ref is not None:
-            choice.reserved.append((volume, compile_volume_affinity(volume.spec.node_affinity)))
+            fitting.reserved.append((volume, compile_volume_affinity(volume.spec.node_affinity)))
         elif (
             volume.status.phase == AVAILABLE
             and selector.matches(volume.metadata.labels)
             and set(claim.spec.access_modes) <= set(volume.spec.access_modes)
         ):
-            choice.volumes.append(volume)
-    choice.sort()
-    return choice
+            fitting.volumes.append(volume)
+    fitting.sort()
+    return fitting
 
 
 def _fits(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
@@ -175,12 +179,12 @@ def _selector_of(claim: PersistentVolumeClaim) -> Selector:
 
 
 def _kinds_of_nodes(
-    choices: Sequence[_Choice], nodes: NodeTable
+    by_claim: Sequence[_FittingVolumes], nodes: NodeTable
 ) -> tuple[NDArray[np.intp], list[int]]:
     """Number the rows so that rows of one kind have one number; return a row of each kind."""
     numbers = np.zeros(len(nodes), dtype=np.intp)
     examples = np.zeros(min(1, len(nodes)), dtype=np.intp)
-    for key, values in _labels_read(choices).items():
+    for key, values in _labels_read(by_claim).items():
         ids = nodes.domains(key).astype(np.intp)
         if values is not None:
             known = nodes.matching(Requirement(key, IN, values))
@@ -190,23 +194,23 @@ def _kinds_of_nodes(
     return numbers, examples.tolist()
 
 
-def _labels_read(choices: Iterable[_Choice]) -> dict[str, frozenset[str] | None]:
+def _labels_read(by_claim: Iterable[_FittingVolumes]) -> dict[str, frozenset[str] | None]:
     found: dict[str, frozenset[str] | None] = {}
-    for choice in choices:
-        for key, values in choice.reads():
+    for fitting in by_claim:
+        for key, values in fitting.reads():
             before = found.get(key, frozenset())
             found[key] = None if values is None or before is None else before | values
     return found
 
 
-def _match(choices: Sequence[_Choice], labels: Mapping[str, str]) -> VolumeMatch:
+def _match(by_claim: Sequence[_FittingVolumes], labels: Mapping[str, str]) -> VolumeMatch:
     taken: set[str] = set()
     found, left = [], []
-    for choice in choices:
-        volume = choice.best(labels, taken)
+    for fitting in by_claim:
+        volume = fitting.best(labels, taken)
         if volume is None:
-            left.append(choice.claim)
+            left.append(fitting.claim)
         else:
             taken.add(volume.name)
-            found.append((choice.claim, volume))
+            found.append((fitting.claim, volume))
     return VolumeMatch(tuple(found), tuple(left))

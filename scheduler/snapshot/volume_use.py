@@ -30,7 +30,7 @@ from scheduler.model.storage import (
     VolumeAttachment,
 )
 from scheduler.model.volumes import PodClaim, Volume
-from scheduler.snapshot.count_column import CountColumn, count_under
+from scheduler.snapshot.count_column import CountColumn, add_under
 from scheduler.snapshot.objects import ClusterObjects
 from scheduler.snapshot.what_if import RowChange
 
@@ -221,7 +221,7 @@ class VolumeUse:
         if not pod.storage:
             return
         for claim in pod.claims:
-            count_under(self._generated if claim.generated else self._claims, claim.key, row, sign)
+            add_under(self._generated if claim.generated else self._claims, claim.key, row, sign)
         self._stale.add(row)
 
     def add_node(self, row: int) -> None:
@@ -372,9 +372,9 @@ class VolumeUse:
         if new.mounted or new.attached or new.problem:
             self._counted[row] = new
         for volume in old.mounted.keys() - new.mounted.keys():
-            count_under(self._mounts, volume, row, -1)
+            add_under(self._mounts, volume, row, -1)
         for volume in new.mounted.keys() - old.mounted.keys():
-            count_under(self._mounts, volume, row, 1)
+            add_under(self._mounts, volume, row, 1)
         # Limits count a volume once a node, however many of its pods use it.
         before, after = old.all, new.all
         for driver, _ in before - after:

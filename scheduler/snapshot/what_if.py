@@ -40,7 +40,15 @@ class _Step:
     Results over all steps so far are computed when first needed, and kept with the last step.
     """
 
-    __slots__ = ("adding", "before", "combined", "gone", "new", "removing", "sums")
+    __slots__ = (
+        "adding",
+        "before",
+        "combined",
+        "net_additions",
+        "removed_uids",
+        "removing",
+        "sums",
+    )
 
     def __init__(self, adding: _PodsByRow, removing: _PodsByRow, before: Optional["_Step"]) -> None:
         self.before = before
@@ -48,8 +56,8 @@ class _Step:
         self.removing = _fixed(removing)
         self.sums: dict[Hashable, Int64s] = {}
         self.combined: dict[int, RowChange] | None = None
-        self.new: tuple[Pod, ...] | None = None
-        self.gone: frozenset[str] | None = None
+        self.net_additions: tuple[Pod, ...] | None = None
+        self.removed_uids: frozenset[str] | None = None
 
     def back_to(self, known: Callable[["_Step"], bool]) -> list["_Step"]:
         """Return this step and those before it, back to the latest with a *known* result."""
@@ -66,7 +74,7 @@ class _Step:
         if self.removing:
             total[list(self.removing)] -= _totals(self.removing.values(), contribution)
 
-    def coming(self) -> Iterator[Pod]:
+    def net_added(self) -> Iterator[Pod]:
         """Yield the pods that this step adds, except those that an earlier step removed."""
         gone = _NO_UIDS if self.before is None else self.before.removed()
         for pods in self.adding.values():
@@ -76,11 +84,13 @@ class _Step:
 
     def removed(self) -> frozenset[str]:
         """Return the UIDs of all pods that this step and those before it remove."""
-        if self.gone is None:
-            steps = self.back_to(lambda step: step.gone is not None)
+        if self.removed_uids is None:
+            steps = self.back_to(lambda step: step.removed_uids is not None)
             here = (pods for step in steps for pods in step.removing.values())
-            self.gone = (steps[-1].gone or _NO_UIDS).union(pod.uid for pods in here for pod in pods)
-        return self.gone
+            self.removed_uids = (steps[-1].removed_uids or _NO_UIDS).union(
+                pod.uid for pods in here for pod in pods
+            )
+        return self.removed_uids
 
     def combine_into(self, rows: dict[int, RowChange]) -> None:
         """Merge the changes of this step alone into *rows*."""
@@ -152,11 +162,11 @@ class RowChanges:
     @property
     def added(self) -> Sequence[Pod]:
         """Pods that some row has and the true cluster has not."""
-        steps = self.last.back_to(lambda step: step.new is not None)
-        new = steps[-1].new
+        steps = self.last.back_to(lambda step: step.net_additions is not None)
+        new = steps[-1].net_additions
         for step in reversed(steps if new is None else steps[:-1]):
-            new = (*(new or ()), *step.coming())
-        self.last.new = new
+            new = (*(new or ()), *step.net_added())
+        self.last.net_additions = new
         return new or ()
 
     def get(self, row: int) -> RowChange | None:

@@ -73,7 +73,7 @@ class Interests:
                 yield key, value
 
 
-class ListeningTable(NodeTable):
+class RecordingTable(NodeTable):
     """A table that notes which labels are asked about."""
 
     __slots__ = ("_interests",)

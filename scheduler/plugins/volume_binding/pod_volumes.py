@@ -195,11 +195,11 @@ def _with_capacity(
         if capacity.storage_class_name == storage_class.metadata.name:
             limit = capacity.limit
             if limit is not None and limit >= size:
-                enough |= _served_by(capacity, nodes)
+                enough |= _nodes_of_capacity(capacity, nodes)
     return enough
 
 
-def _served_by(capacity: CsiStorageCapacity, nodes: NodeTable) -> NodeMask:
+def _nodes_of_capacity(capacity: CsiStorageCapacity, nodes: NodeTable) -> NodeMask:
     try:
         return matching_labels(compile_selector(capacity.node_topology, "nodeTopology"), nodes)
     except MalformedObject:

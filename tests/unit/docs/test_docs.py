@@ -94,7 +94,7 @@ def test_commands_exist(page):
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_documents_that_are_shown_can_be_read(page):
     """Every YAML block parses; every configuration is one that the scheduler accepts."""
-    registry = Registry(IN_TREE).also(
+    registry = Registry(IN_TREE).with_plugins(
         {
             "PreferSpot": _Scores,
             "prefer_spot:PreferSpot": _Scores,

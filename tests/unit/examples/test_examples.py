@@ -39,7 +39,7 @@ def test_the_entry_points_of_an_example_lead_to_plugins(folder):
     }
     assert [plugin.name for plugin in plugins.values()] == list(plugins)
 
-    registry = Registry(IN_TREE).also(plugins)
+    registry = Registry(IN_TREE).with_plugins(plugins)
     enabled = "".join(f"\n        - name: {name}" for name in plugins)
     spec = read(
         "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"

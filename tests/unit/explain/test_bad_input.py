@@ -4,7 +4,7 @@ import pytest
 
 from scheduler.errors import ConfigurationError
 from scheduler.explain.request import ExplainRequest, explain_pod
-from tests.unit.explain.asking import ask, ask_new, new, node, pod
+from tests.unit.explain.explain_calls import explain_known, explain_new, new, node, pod
 
 
 @pytest.mark.parametrize(
@@ -54,16 +54,16 @@ def test_a_bad_snapshot_is_refused_in_one_line(text, says):
 )
 def test_a_bad_manifest_is_refused_in_one_line(document, says):
     with pytest.raises(ConfigurationError) as caught:
-        ask_new(document)
+        explain_new(document)
     assert str(caught.value).startswith(says)
     assert "\n" not in str(caught.value)
 
 
 def test_an_unknown_profile_is_refused():
     with pytest.raises(ConfigurationError, match="there is no profile other; the configuration"):
-        ask(profile="other")
+        explain_known(profile="other")
 
 
-def test_a_pod_that_is_over_is_told_as_such():
+def test_a_pod_that_has_ended_is_reported():
     with pytest.raises(ConfigurationError, match=r"pod default/web is over \(Succeeded\)"):
-        ask(node("a"), {**pod("web"), "status": {"phase": "Succeeded"}})
+        explain_known(node("a"), {**pod("web"), "status": {"phase": "Succeeded"}})

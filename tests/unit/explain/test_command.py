@@ -8,7 +8,16 @@ import yaml
 from click.testing import CliRunner
 
 from scheduler.cli import main
-from tests.unit.explain.asking import CLUSTER, FULL, URGENT, ask, dump, new, node, running
+from tests.unit.explain.explain_calls import (
+    CLUSTER,
+    FULL,
+    URGENT,
+    dump,
+    explain_known,
+    new,
+    node,
+    running,
+)
 
 
 @pytest.fixture
@@ -63,7 +72,7 @@ def test_documents_can_be_read_back(files, output, read):
     result = invoke("-f", files / "pod.yaml", "-s", "-", "-o", output, input=dump(*CLUSTER)[1])
 
     assert read(result.output)["node"] == "free"
-    assert list(read(result.output)) == list(ask())
+    assert list(read(result.output)) == list(explain_known())
 
 
 @pytest.mark.parametrize(

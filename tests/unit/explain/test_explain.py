@@ -5,11 +5,11 @@ import json
 import yaml
 
 from scheduler.explain.request import ExplainRequest, explain_pod
-from tests.unit.explain.asking import CLUSTER, HEAD, ask, dump, node, pod
+from tests.unit.explain.explain_calls import CLUSTER, HEAD, dump, explain_known, node, pod
 
 
-def test_the_decision_is_told():
-    said = ask()
+def test_the_decision_is_in_the_document():
+    said = explain_known()
 
     assert said["schemaVersion"] == 1
     assert said["pod"] == {"namespace": "default", "name": "web", "priority": 0}
@@ -20,9 +20,9 @@ def test_the_decision_is_told():
     assert said["preemption"] is None
 
 
-def test_every_plugin_is_heard_about_every_refused_node():
+def test_every_plugin_judges_every_rejected_node():
     """The runner would blame `kept` on its taint alone; removing that would not help."""
-    said = ask()["rejected"]
+    said = explain_known()["rejected"]
 
     assert said == {
         "full": [{"plugin": "NodeResourcesFit", "reason": "Insufficient cpu", "resolvable": True}],
@@ -38,7 +38,7 @@ def test_every_plugin_is_heard_about_every_refused_node():
 
 
 def test_scores_add_up_to_totals():
-    said = ask(node("a"), node("b"), pod("busy", at="a"), pod("web"))
+    said = explain_known(node("a"), node("b"), pod("busy", at="a"), pod("web"))
 
     assert list(said["totals"]) == ["b", "a"]
     for name, by_plugin in said["scores"].items():
@@ -54,14 +54,14 @@ def test_scores_add_up_to_totals():
 
 
 def test_ties_name_the_chosen_node_first():
-    said = ask(node("a"), node("b"), node("c"), pod("web"))
+    said = explain_known(node("a"), node("b"), node("c"), pod("web"))
 
     assert sorted(said["ties"]) == ["a", "b", "c"]
     assert said["ties"][0] == said["node"]
 
 
 def test_a_pod_that_fits_nowhere_is_parked_with_upstreams_message():
-    said = ask(node("a", taint="t"), pod("web"))
+    said = explain_known(node("a", taint="t"), pod("web"))
 
     assert (said["decision"], said["node"]) == ("Park", None)
     assert said["message"].startswith(
@@ -71,8 +71,8 @@ def test_a_pod_that_fits_nowhere_is_parked_with_upstreams_message():
     assert said["totals"] == {}
 
 
-def test_a_cluster_without_nodes_is_told_as_such():
-    said = ask(pod("web"))
+def test_a_cluster_without_nodes_is_explained():
+    said = explain_known(pod("web"))
 
     assert (said["decision"], said["message"]) == ("Retry", "no nodes available to schedule pods")
     assert {"kind": "Node", "plugins": []} in said["missing"]
@@ -80,7 +80,7 @@ def test_a_cluster_without_nodes_is_told_as_such():
 
 def test_a_bound_pod_is_explained_as_if_it_were_pending():
     """Otherwise it would be in its own way."""
-    said = ask(node("a", cpu="2"), pod("web", cpu="2", at="a"))
+    said = explain_known(node("a", cpu="2"), pod("web", cpu="2", at="a"))
 
     assert said["node"] == "a"
     assert "the pod is on a already; explained as if it were still pending" in said["notes"]
@@ -91,7 +91,7 @@ def test_nominated_pods_are_counted_on():
     rival = pod("rival", cpu="3", priority=10)
     rival["status"]["nominatedNodeName"] = "a"
 
-    said = ask(node("a"), node("b"), rival, pod("web", cpu="2"))
+    said = explain_known(node("a"), node("b"), rival, pod("web", cpu="2"))
 
     assert said["feasible"] == ["b"]
     assert [each["reason"] for each in said["rejected"]["a"]] == ["Insufficient cpu"]
@@ -101,11 +101,11 @@ def test_room_is_kept_for_nominees_of_other_schedulers():
     theirs = pod("theirs", cpu="4", schedulerName="default-scheduler", priority=1)
     theirs["status"]["nominatedNodeName"] = "n"
 
-    assert ask(node("n"), theirs, pod("web"))["decision"] == "Park"
+    assert explain_known(node("n"), theirs, pod("web"))["decision"] == "Park"
 
 
-def test_gates_are_told():
-    said = ask(node("a"), pod("web", schedulingGates=[{"name": "example.com/wait"}]))
+def test_gates_are_listed():
+    said = explain_known(node("a"), pod("web", schedulingGates=[{"name": "example.com/wait"}]))
 
     assert [each["plugin"] for each in said["gates"]] == ["SchedulingGates"]
 
@@ -114,13 +114,13 @@ def test_ended_pods_take_no_room():
     ended = pod("busy", cpu="4", at="a")
     ended["status"]["phase"] = "Succeeded"
 
-    assert ask(node("a"), ended, pod("web"))["feasible"] == ["a"]
+    assert explain_known(node("a"), ended, pod("web"))["feasible"] == ["a"]
 
 
 def test_a_node_that_cannot_be_read_is_closed_and_named():
     broken = node("broken", cpu="a lot")
 
-    said = ask(node("a"), broken, pod("web"))
+    said = explain_known(node("a"), broken, pod("web"))
 
     (objection,) = said["rejected"]["broken"]
     assert objection["plugin"] == ""
@@ -128,7 +128,7 @@ def test_a_node_that_cannot_be_read_is_closed_and_named():
 
 
 def test_kinds_that_are_missing_are_named_with_their_readers():
-    said = ask()
+    said = explain_known()
     assert {"kind": "Service", "plugins": ["PodTopologySpread"]} in said["missing"]
 
     none = {"apiVersion": "v1", "kind": "ServiceList", "items": []}
@@ -155,7 +155,7 @@ def test_the_output_of_several_commands_may_follow_each_other():
 
     said = explain_pod(ExplainRequest(name="web", snapshots=(("dump", "\n".join(parts)),)))
 
-    assert said == ask()
+    assert said == explain_known()
 
 
 def test_times_in_yaml_stay_text():
@@ -174,4 +174,4 @@ def test_times_in_yaml_stay_text():
 def test_extenders_are_said_not_to_have_been_asked():
     document = f"{HEAD}extenders: [{{urlPrefix: 'http://127.0.0.1:9', filterVerb: filter}}]"
 
-    assert "extender http://127.0.0.1:9 was not asked" in ask(config=document)["notes"]
+    assert "extender http://127.0.0.1:9 was not asked" in explain_known(config=document)["notes"]

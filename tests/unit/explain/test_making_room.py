@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.unit.explain.asking import FULL, URGENT, ask, node, pod, running
+from tests.unit.explain.explain_calls import FULL, URGENT, explain_known, node, pod, running
 
 
 def budget(name, allowed, **labels):
@@ -98,8 +98,8 @@ ROOM = [
 
 
 @pytest.mark.parametrize(("cluster", "expected"), ROOM)
-def test_who_would_be_evicted_and_where_is_told(cluster, expected):
-    said = ask(*cluster, URGENT)
+def test_victims_and_their_node_are_listed(cluster, expected):
+    said = explain_known(*cluster, URGENT)
 
     assert said["preemption"] == expected
     assert said["node"] == expected["node"]
@@ -107,12 +107,14 @@ def test_who_would_be_evicted_and_where_is_told(cluster, expected):
     assert said["message"].endswith(expected["message"])
 
 
-def test_a_pod_that_may_not_preempt_is_told_so():
-    said = ask(node("a"), FULL[0], pod("web", cpu="4", priority=9, preemptionPolicy="Never"))
+def test_a_pod_that_may_not_preempt_has_no_candidates():
+    said = explain_known(
+        node("a"), FULL[0], pod("web", cpu="4", priority=9, preemptionPolicy="Never")
+    )
 
     assert said["preemption"]["candidates"] == []
     assert said["preemption"]["message"].endswith("not eligible due to preemptionPolicy=Never.")
 
 
-def test_where_the_pod_fits_nothing_is_said_of_preemption():
-    assert ask(*FULL, node("a"), node("b"), node("c"), URGENT)["preemption"] is None
+def test_a_pod_that_fits_has_no_preemption():
+    assert explain_known(*FULL, node("a"), node("b"), node("c"), URGENT)["preemption"] is None

@@ -1,6 +1,6 @@
 """What kubelets refused, as the failed pods of a snapshot tell."""
 
-from tests.unit.explain.asking import HEAD, ask, node, pod
+from tests.unit.explain.explain_calls import HEAD, explain_known, node, pod
 
 
 def replica(name, at="", status=None):
@@ -32,7 +32,7 @@ WHY, DAY = "it lately refused a pod of the same owner (OutOfcpu)", "2026-01-01"
 def test_a_node_that_lately_refused_a_pod_of_the_same_owner_is_told():
     """Failed pods say when they were refused; the newest time in a dump is the dump's."""
     cluster = (node("n"), refused("web-1", "n", "10:00:00"), replica("web-2"))
-    said = ask(*cluster, seen_at("10:00:59"), name="web-2")
+    said = explain_known(*cluster, seen_at("10:00:59"), name="web-2")
 
     assert said["decision"] == "Park"
     assert said["rejected"]["n"] == [{"plugin": "NodeTrust", "reason": LATELY, "resolvable": False}]
@@ -41,19 +41,19 @@ def test_a_node_that_lately_refused_a_pod_of_the_same_owner_is_told():
     ]
 
 
-def test_a_ban_that_is_over_leaves_a_trial():
+def test_an_expired_ban_leaves_a_trial():
     cluster = (node("n"), refused("web-1", "n", "10:00:00"), replica("web-2"))
-    said = ask(*cluster, seen_at("10:01:00"), name="web-2")
+    said = explain_known(*cluster, seen_at("10:01:00"), name="web-2")
 
     assert said["node"] == "n"
     assert said["notes"] == [
         f"as of {DAY}T10:01:00Z, pods of the same owner go to n one at a time: {WHY}"
     ]
-    assert ask(*cluster, seen_at("10:12:00"), name="web-2")["notes"] == []
+    assert explain_known(*cluster, seen_at("10:12:00"), name="web-2")["notes"] == []
 
 
 def test_a_node_that_refused_twice_is_avoided_for_longer():
-    said = ask(
+    said = explain_known(
         node("n"),
         refused("web-2", "n", "10:01:10"),
         refused("web-1", "n", "10:00:00"),
@@ -70,6 +70,6 @@ def test_without_the_plugin_nothing_is_held_against_a_node():
     plugins = "{multiPoint: {disabled: [{name: NodeTrust}]}}"
     config = f"{HEAD}profiles: [{{schedulerName: py-scheduler, plugins: {plugins}}}]"
     cluster = (node("n"), refused("web-1", "n", "10:00:00"), replica("web-2"))
-    said = ask(*cluster, name="web-2", config=config)
+    said = explain_known(*cluster, name="web-2", config=config)
 
     assert (said["node"], said["notes"]) == ("n", [])

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.explain.asking import CLUSTER, HEAD, ask, node, pod
+from tests.unit.explain.explain_calls import CLUSTER, HEAD, explain_known, node, pod
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 PLUGINS = """
@@ -99,7 +99,9 @@ def test_preemption_names_its_victims(plugins):
         "'explained_plugins:Evict'}]}\n    multiPoint",
     )
 
-    said = ask(*(each for each in CLUSTER if each["metadata"]["name"] != "free"), config=document)
+    said = explain_known(
+        *(each for each in CLUSTER if each["metadata"]["name"] != "free"), config=document
+    )
 
     assert (said["decision"], said["node"]) == ("Preempt", "full")
     assert said["preemption"] == {
@@ -110,8 +112,8 @@ def test_preemption_names_its_victims(plugins):
     }
 
 
-def test_a_plugin_that_cannot_be_heard_is_named(plugins):
-    said = ask(config=plugins("Raises"))
+def test_a_plugin_that_raises_is_named(plugins):
+    said = explain_known(config=plugins("Raises"))
 
     assert said["decision"] == "Retry"
     assert said["failed"] == {"Raises": "plugin 'Raises' raised RuntimeError in Filter: no luck"}
@@ -120,8 +122,8 @@ def test_a_plugin_that_cannot_be_heard_is_named(plugins):
 
 # pytest-timeout's alarm and the one under test are the same.
 @pytest.mark.timeout(60, method="thread")
-def test_a_plugin_that_does_not_come_to_an_end_is_broken_off(plugins):
-    said = ask(config=plugins("Endless"))
+def test_a_plugin_that_never_returns_is_interrupted(plugins):
+    said = explain_known(config=plugins("Endless"))
 
     assert (said["decision"], said["node"]) == ("Bind", "free")
     assert said["failed"] == {
@@ -130,14 +132,14 @@ def test_a_plugin_that_does_not_come_to_an_end_is_broken_off(plugins):
 
 
 def test_a_gate_that_answers_in_the_wrong_shape_is_named(plugins):
-    said = ask(config=plugins("Gates"))
+    said = explain_known(config=plugins("Gates"))
 
     assert said["gates"] == []
     assert said["failed"] == {"Gates": "plugin 'Gates' answered pre_enqueue with 'no'"}
 
 
-def test_pre_filters_are_heard_too(plugins):
-    said = ask(config=plugins("Picky", "Stubborn"))
+def test_pre_filters_give_reasons_too(plugins):
+    said = explain_known(config=plugins("Picky", "Stubborn"))
 
     by_node = {
         name: {each["plugin"]: each for each in each_said}
@@ -158,11 +160,11 @@ def test_custom_resources_and_annotations_are_read_from_the_snapshot(plugins):
     annotated = node("b")
     annotated["metadata"]["annotations"] = {"free": "20"}
 
-    said = ask(node("a"), annotated, gauge, pod("web"), config=plugins("Loaded"))
+    said = explain_known(node("a"), annotated, gauge, pod("web"), config=plugins("Loaded"))
     assert said["scores"]["a"]["Loaded"]["raw"] == 70
     assert said["scores"]["b"]["Loaded"]["raw"] == 20
 
-    without = ask(node("a"), pod("web"), config=plugins("Loaded"))
+    without = explain_known(node("a"), pod("web"), config=plugins("Loaded"))
     assert {"kind": "gauges.v1.example.com", "plugins": ["Loaded"]} in without["missing"]
 
 
@@ -179,7 +181,7 @@ def test_resources_with_an_unusual_plural_are_found(tmp_path, monkeypatch):
         "usage": {"cpu": "1"},
     }
 
-    said = ask(node("a"), node("b"), metrics, pod("web"), config=document)
+    said = explain_known(node("a"), node("b"), metrics, pod("web"), config=document)
 
     assert said["scores"]["a"]["LoadAware"]["raw"] == 75
     assert said["scores"]["b"]["LoadAware"]["raw"] == 50

@@ -99,11 +99,11 @@ def test_arguments_nobody_takes_are_a_problem_of_the_configuration():
 
 
 def test_a_name_can_be_taken_once():
-    more = REGISTRY.also({"More": Filters})
+    more = REGISTRY.with_plugins({"More": Filters})
     assert set(more.available) == {"Sorts", "Filters", "Refuses", "More"}
 
     with pytest.raises(ConfigurationError, match="a plugin named Sorts already exists"):
-        REGISTRY.also({"Sorts": Sorts})
+        REGISTRY.with_plugins({"Sorts": Sorts})
 
 
 def test_points_follow_from_methods():

@@ -5,7 +5,7 @@ from scheduler.model.objects import Namespace
 from scheduler.plugins import InterPodAffinity
 from scheduler.snapshot.node_table import NodeTable
 from scheduler.testing import make_node, make_object, make_pod
-from tests.unit.plugins.asking import OK, added_to, answers, columns_of
+from tests.unit.plugins.plugin_calls import OK, added_to, answers, columns_of
 
 PLUGIN = InterPodAffinity()
 ALONE, CROWDED, UNWELCOME = "alone", "crowded", "unwelcome"

@@ -5,7 +5,7 @@ from scheduler.framework.rejection import Failure
 from scheduler.model.fact import Resource
 from scheduler.plugins import VolumeBinding
 from scheduler.testing import make_node, make_pod
-from tests.unit.plugins.asking import OK, UAU, answers
+from tests.unit.plugins.plugin_calls import OK, UAU, answers
 from tests.unit.plugins.storing import storage_class, stored, using
 
 PLUGIN = VolumeBinding()

@@ -20,7 +20,7 @@ from scheduler.snapshot.columns import ClusterColumns
 from scheduler.snapshot.node_table import NodeTable
 from scheduler.testing import make_node, make_object, make_pod
 from scheduler.testing.harness import bare_profile
-from tests.unit.plugins.asking import columns_of
+from tests.unit.plugins.plugin_calls import columns_of
 
 NEGATIVE, LOW, MID, HIGH, VERY_HIGH = -100, 0, 100, 1000, 10000
 SIZES = {"small": 100, "medium": 200, "large": 300, "very large": 500}

@@ -8,7 +8,7 @@ from scheduler.model.fact import Resource
 from scheduler.model.objects import Namespace
 from scheduler.snapshot.node_table import NodeTable
 from scheduler.testing import make_node, make_object, make_pod
-from tests.unit.plugins.asking import added_to, columns_of
+from tests.unit.plugins.plugin_calls import added_to, columns_of
 from tests.unit.plugins.storing import (
     RESOURCES,
     attachment,

@@ -14,7 +14,7 @@ from scheduler.model.storage import (
 )
 from scheduler.snapshot.node_table import NodeTable
 from scheduler.testing import make_object
-from tests.unit.plugins.asking import columns_of
+from tests.unit.plugins.plugin_calls import columns_of
 
 RESOURCES = {
     PersistentVolumeClaim: Resource.PERSISTENT_VOLUME_CLAIM,

@@ -37,7 +37,7 @@ class NeverOn:
 
 
 def message(pod, **more) -> str:
-    registry = Registry(IN_TREE).also(more)
+    registry = Registry(IN_TREE).with_plugins(more)
     enabled = ", ".join(f"{{name: {name}}}" for name in more)
     text = (
         "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"

@@ -13,7 +13,7 @@ from scheduler.framework.plugin import FilterPlugin, ScorePlugin, judges_changed
 from scheduler.plugins import IN_TREE, NodeAffinity
 from scheduler.snapshot.node_table import NodeTable
 from scheduler.testing import check_plugin, make_pod
-from tests.unit.plugins.asking import answers, columns_of
+from tests.unit.plugins.plugin_calls import answers, columns_of
 from tests.unit.plugins.random_clusters import RandomCluster, clusters
 
 ALL = [plugin() for plugin in IN_TREE.values()]

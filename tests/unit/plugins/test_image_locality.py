@@ -5,7 +5,7 @@ import pytest
 from scheduler.plugins import ImageLocality
 from scheduler.snapshot.node_table import NodeTable
 from scheduler.testing import make_node, make_pod
-from tests.unit.plugins.asking import columns_of, scores, table_of
+from tests.unit.plugins.plugin_calls import columns_of, scores, table_of
 
 MIB = 1024 * 1024
 

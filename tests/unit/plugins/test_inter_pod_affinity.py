@@ -18,7 +18,7 @@ from tests.unit.plugins.affinities import (
     verdicts,
     wants,
 )
-from tests.unit.plugins.asking import OK, answers, table_of
+from tests.unit.plugins.plugin_calls import OK, answers, table_of
 
 ONE = "machine1: region=r1 zone=z11"
 SERVICE_ABSENT = "service NotIn securityscan3 value3"

@@ -8,7 +8,7 @@ from scheduler.config.plugin_args import InterPodAffinityArgs
 from scheduler.model.affinity import PodAffinity
 from scheduler.model.selectors import compile_selector
 from scheduler.plugins import InterPodAffinity
-from tests.unit.plugins.asking import answers, scores
+from tests.unit.plugins.plugin_calls import answers, scores
 from tests.unit.plugins.random_clusters import NAMESPACES, clusters
 
 TEAMS = {each.metadata.name: each.metadata.labels for each in NAMESPACES}

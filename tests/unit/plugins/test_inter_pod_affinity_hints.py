@@ -5,7 +5,7 @@ import pytest
 from scheduler.framework.cluster_event import NODE, POD, Action
 from scheduler.testing import make_node, make_pod
 from tests.unit.plugins.affinities import BAD, PLUGIN, term, wants
-from tests.unit.plugins.asking import wakes
+from tests.unit.plugins.plugin_calls import wakes
 
 NEAR = make_pod("target", labels="foo", **wants(near=[term("zone", "app In web")]))
 NEAR_TWO = make_pod(**wants(near=[term("zone", "app In web"), term("rack", "tier In x")]))

@@ -7,7 +7,7 @@ from scheduler.config.plugin_args import InterPodAffinityArgs
 from scheduler.plugins import InterPodAffinity
 from scheduler.testing import make_pod
 from tests.unit.plugins.affinities import PLUGIN, cluster, on, term, wants
-from tests.unit.plugins.asking import scores
+from tests.unit.plugins.plugin_calls import scores
 
 S1, S2 = "security=S1", "security=S2"
 REGIONS = "a: region=China; b: region=India; c: az=az1"

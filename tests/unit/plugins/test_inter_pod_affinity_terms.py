@@ -23,7 +23,7 @@ from tests.unit.plugins.affinities import (
     verdicts,
     wants,
 )
-from tests.unit.plugins.asking import OK, columns_of, scores
+from tests.unit.plugins.plugin_calls import OK, columns_of, scores
 
 SELECTED = [
     ("team1", "subteam2.team1", "team In team1", OK),

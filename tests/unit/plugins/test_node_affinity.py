@@ -11,7 +11,7 @@ from scheduler.model.node import Node
 from scheduler.plugins import NodeAffinity
 from scheduler.snapshot.node_selector import compile_term, required_of
 from scheduler.testing import make_node, make_pod
-from tests.unit.plugins.asking import OK, UAU, answers, codes, scores, table_of, wakes
+from tests.unit.plugins.plugin_calls import OK, UAU, answers, codes, scores, table_of, wakes
 
 PLUGIN = NodeAffinity()
 

@@ -7,7 +7,7 @@ from scheduler.framework.rejection import Skip
 from scheduler.plugins import NodeDeclaredFeatures
 from scheduler.snapshot.node_table import NodeTable
 from scheduler.testing import make_node, make_pod
-from tests.unit.plugins.asking import OK, UAU, answers, codes, columns_of, table_of, wakes
+from tests.unit.plugins.plugin_calls import OK, UAU, answers, codes, columns_of, table_of, wakes
 
 PLUGIN = NodeDeclaredFeatures()
 RESTARTS, USERS = "RestartAllContainersOnContainerExits", "UserNamespacesHostNetworkSupport"

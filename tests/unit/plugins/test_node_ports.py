@@ -6,7 +6,7 @@ from scheduler.framework.cluster_event import NODE, POD, Action
 from scheduler.framework.rejection import Skip
 from scheduler.plugins import NodePorts
 from scheduler.testing import make_node, make_pod
-from tests.unit.plugins.asking import OK, U, answers, codes, table_of, wakes
+from tests.unit.plugins.plugin_calls import OK, U, answers, codes, table_of, wakes
 
 PLUGIN = NodePorts()
 

@@ -6,7 +6,7 @@ from scheduler.config.plugin_args import NodeResourcesBalancedAllocationArgs, Re
 from scheduler.errors import ConfigurationError
 from scheduler.plugins import NodeResourcesBalancedAllocation
 from scheduler.testing import make_node, make_pod
-from tests.unit.plugins.asking import scores, table_of
+from tests.unit.plugins.plugin_calls import scores, table_of
 
 GPU = "nvidia.com/gpu"
 WITH_GPU = (ResourceSpec("cpu"), ResourceSpec("memory"), ResourceSpec(GPU))

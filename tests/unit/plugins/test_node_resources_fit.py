@@ -14,7 +14,7 @@ from scheduler.framework.cluster_event import ASSIGNED_POD, NODE, POD, Action
 from scheduler.plugins import NodeResourcesFit
 from scheduler.snapshot.node_table import NodeTable
 from scheduler.testing import make_node, make_pod
-from tests.unit.plugins.asking import (
+from tests.unit.plugins.plugin_calls import (
     OK,
     UAU,
     U,

@@ -14,7 +14,7 @@ from scheduler.model.trust import (
 from scheduler.plugins import IN_TREE, NodeTrust
 from scheduler.snapshot.node_table import NodeTable
 from scheduler.testing import make_node, make_pod
-from tests.unit.plugins.asking import OK, UAU, answers, columns_of, wakes
+from tests.unit.plugins.plugin_calls import OK, UAU, answers, columns_of, wakes
 
 WHY = "lately refused a pod of the same owner (OutOfcpu)"
 PLUGIN = NodeTrust()

@@ -8,7 +8,7 @@ from scheduler.model.fact import Resource
 from scheduler.plugins import NodeVolumeLimits
 from scheduler.snapshot.node_table import NodeTable
 from scheduler.testing import make_node, make_pod
-from tests.unit.plugins.asking import OK, UAU, E, U, answers, codes, wakes
+from tests.unit.plugins.plugin_calls import OK, UAU, E, U, answers, codes, wakes
 from tests.unit.plugins.storing import (
     attachment,
     claim,

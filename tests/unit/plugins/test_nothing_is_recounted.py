@@ -8,7 +8,7 @@ from scheduler.model.selectors import Selector
 from scheduler.plugins import InterPodAffinity, PodTopologySpread
 from scheduler.snapshot.node_table import NodeTable
 from scheduler.testing import make_node, make_pod
-from tests.unit.plugins.asking import columns_of
+from tests.unit.plugins.plugin_calls import columns_of
 
 ZONE = "topology.kubernetes.io/zone"
 WEB = {"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": ZONE}

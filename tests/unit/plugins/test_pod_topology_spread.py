@@ -5,7 +5,7 @@ import pytest
 from scheduler.errors import MalformedObject
 from scheduler.framework.rejection import Skip
 from scheduler.testing import make_node, make_pod
-from tests.unit.plugins.asking import OK, UAU, U, answers, codes, table_of
+from tests.unit.plugins.plugin_calls import OK, UAU, U, answers, codes, table_of
 from tests.unit.plugins.spreading import (
     ABXY,
     BAR,

@@ -12,7 +12,7 @@ from scheduler.plugins import PodTopologySpread
 from scheduler.snapshot.default_selector import default_selector
 from scheduler.snapshot.node_table import NodeTable
 from scheduler.testing import make_node, make_object, make_pod
-from tests.unit.plugins.asking import OK, U, added_to, codes, columns_of, scores
+from tests.unit.plugins.plugin_calls import OK, U, added_to, codes, columns_of, scores
 from tests.unit.plugins.spreading import (
     FOO,
     HARD,

@@ -4,7 +4,7 @@ import pytest
 
 from scheduler.framework.cluster_event import NODE, POD, Action
 from scheduler.testing import make_node, make_pod
-from tests.unit.plugins.asking import wakes
+from tests.unit.plugins.plugin_calls import wakes
 from tests.unit.plugins.spreading import BAR, HARD_HOST, PLUGIN, incoming, listed, spread
 
 LABEL, TOLERATION = Action.UPDATE_POD_LABEL, Action.UPDATE_POD_TOLERATION

@@ -3,7 +3,7 @@
 import pytest
 
 from scheduler.testing import make_pod
-from tests.unit.plugins.asking import scores, table_of
+from tests.unit.plugins.plugin_calls import scores, table_of
 from tests.unit.plugins.spreading import (
     ABXY,
     BAR,

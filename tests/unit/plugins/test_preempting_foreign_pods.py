@@ -8,7 +8,7 @@ from scheduler.framework.decision import Park, Preempt
 from scheduler.framework.registry import Registry
 from scheduler.plugins import IN_TREE
 from scheduler.testing import make_node, make_pod
-from tests.unit.plugins.asking import table_of
+from tests.unit.plugins.plugin_calls import table_of
 
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 SPARES = "pluginConfig: [{name: DefaultPreemption, args: {preemptForeignPods: false}}]"

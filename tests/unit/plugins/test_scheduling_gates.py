@@ -6,7 +6,7 @@ from scheduler.framework.cluster_event import POD, UNSCHEDULABLE_POD, Action
 from scheduler.framework.rejection import Gate
 from scheduler.plugins import SchedulingGates
 from scheduler.testing import make_pod
-from tests.unit.plugins.asking import wakes
+from tests.unit.plugins.plugin_calls import wakes
 
 GONE = Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED
 

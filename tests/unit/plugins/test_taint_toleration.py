@@ -5,7 +5,7 @@ import pytest
 from scheduler.framework.cluster_event import NODE, POD, Action
 from scheduler.plugins import TaintToleration
 from scheduler.testing import make_node, make_pod
-from tests.unit.plugins.asking import OK, UAU, answers, codes, scores, table_of, wakes
+from tests.unit.plugins.plugin_calls import OK, UAU, answers, codes, scores, table_of, wakes
 
 PLUGIN = TaintToleration()
 DEDICATED = "dedicated=user1:NoSchedule"

@@ -9,7 +9,7 @@ from scheduler.plugins import IN_TREE, UnsupportedFeatures
 from scheduler.testing import make_node, make_pod
 from scheduler.testing.clock import in_virtual_time
 from scheduler.testing.harness import Harness
-from tests.unit.plugins.asking import table_of
+from tests.unit.plugins.plugin_calls import table_of
 
 PLUGIN = UnsupportedFeatures()
 

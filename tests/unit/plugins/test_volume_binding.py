@@ -7,7 +7,6 @@ from scheduler.framework.cluster_event import NODE, Action
 from scheduler.framework.rejection import Skip
 from scheduler.model.fact import Resource
 from scheduler.testing import make_node, make_pod
-from tests.unit.plugins.asking import OK, UAU, E, answers, codes, wakes
 from tests.unit.plugins.binding_volumes import (
     FIND,
     GONE,
@@ -22,6 +21,7 @@ from tests.unit.plugins.binding_volumes import (
     ZONE,
     judged,
 )
+from tests.unit.plugins.plugin_calls import OK, UAU, E, answers, codes, wakes
 from tests.unit.plugins.storing import (
     IMMEDIATE,
     capacity,

@@ -4,8 +4,8 @@ import pytest
 
 from scheduler.framework.rejection import Failure, Rejection
 from scheduler.testing import make_node, make_pod
-from tests.unit.plugins.asking import OK, UAU, codes
 from tests.unit.plugins.binding_volumes import HERE, MIGRATED, MOUNTING, PLUGIN, ZONE
+from tests.unit.plugins.plugin_calls import OK, UAU, codes
 from tests.unit.plugins.storing import claim, csi_node, stored, using, volume
 
 GKE_ZONE, BETA_ZONE = "topology.gke.io/zone", "failure-domain.beta.kubernetes.io/zone"

@@ -3,7 +3,6 @@
 import pytest
 
 from scheduler.testing import make_pod
-from tests.unit.plugins.asking import OK, UAU, codes
 from tests.unit.plugins.binding_volumes import (
     FIND,
     MADE,
@@ -16,6 +15,7 @@ from tests.unit.plugins.binding_volumes import (
     judged,
     plan_for,
 )
+from tests.unit.plugins.plugin_calls import OK, UAU, codes
 from tests.unit.plugins.storing import (
     capacity,
     claim,

@@ -8,7 +8,6 @@ from scheduler.framework.rejection import Failure
 from scheduler.plugins import VolumeBinding
 from scheduler.snapshot.node_table import NodeTable
 from scheduler.testing import make_pod
-from tests.unit.plugins.asking import OK, UAU, codes
 from tests.unit.plugins.binding_volumes import (
     FIND,
     HERE,
@@ -19,6 +18,7 @@ from tests.unit.plugins.binding_volumes import (
     PLUGIN,
     ZONE,
 )
+from tests.unit.plugins.plugin_calls import OK, UAU, codes
 from tests.unit.plugins.storing import (
     RESOURCES,
     claim,

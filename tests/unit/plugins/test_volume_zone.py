@@ -7,7 +7,7 @@ from scheduler.framework.rejection import Skip
 from scheduler.model.fact import Resource
 from scheduler.plugins import VolumeZone
 from scheduler.testing import make_node, make_pod
-from tests.unit.plugins.asking import OK, UAU, answers, codes, wakes
+from tests.unit.plugins.plugin_calls import OK, UAU, answers, codes, wakes
 from tests.unit.plugins.storing import IMMEDIATE, claim, storage_class, stored, using, volume
 
 PLUGIN = VolumeZone()

@@ -66,7 +66,7 @@ def test_a_count_column_counts_as_a_map_does(steps):
     for column in (count_column, CountColumn.of(np.array(shown))):
         assert column.dense(ROWS).tolist() == shown
         assert column.where(ROWS).tolist() == [count != 0 for count in exact]
-        assert column.counting == np.count_nonzero(shown)
+        assert column.nonzero_rows == np.count_nonzero(shown)
         assert bool(column) == any(exact)
 
 
@@ -256,8 +256,8 @@ def test_nothing_is_kept_of_removed_nodes_and_pods():
     assert columns._ports == {}
     assert columns._images == {}
     assert columns.closed == {}
-    assert columns.groups._groups == {}
-    assert all(not index._pods and not index._filed for index in columns.terms.values())
+    assert columns.pod_sets._groups == {}
+    assert all(not index._pods and not index._terms_by_key for index in columns.terms.values())
     assert len(columns.taints.sets) < 100
 
 

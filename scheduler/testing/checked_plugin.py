@@ -30,7 +30,7 @@ Reasons = frozenset[tuple[str, bool]]
 """Why a node cannot take a pod: reasons, and whether evicting pods could help."""
 
 
-class AskedPlugin:
+class CheckedPlugin:
     """A plugin, and what it says.
 
     A method raises AssertionError, naming the plugin, where the plugin raises, gives no answer in
@@ -45,7 +45,7 @@ class AskedPlugin:
         self._name = getattr(plugin, "name", None) or type(plugin).__name__
         self._plugin_timeout = PluginTimeout((self._name,), timer)
 
-    def serves(self, method: str) -> bool:
+    def has(self, method: str) -> bool:
         """Tell whether the plugin has *method*."""
         return hasattr(type(self._plugin), method)
 
@@ -62,7 +62,7 @@ class AskedPlugin:
     def judgement(self, pod: Pod, table: NodeTable) -> list[Reasons]:
         """Return why each row cannot take *pod*; nothing where it can."""
         allowed = np.ones(len(table), dtype=np.bool_)
-        if self.serves("pre_filter"):
+        if self.has("pre_filter"):
             match self._ask("pre_filter", pod, table):
                 case None:
                     pass
@@ -83,7 +83,7 @@ class AskedPlugin:
         found: list[set[tuple[str, bool]]] = [
             set() if inside else {("outside", False)} for inside in allowed.tolist()
         ]
-        if self.serves("filter"):
+        if self.has("filter"):
             for answer in self._listed("filter", pod, table):
                 self._note(answer, found)
         return [frozenset(each) for each in found]
@@ -104,7 +104,7 @@ class AskedPlugin:
 
     def raw_scores(self, pod: Pod, table: NodeTable) -> list[int] | None:
         """Return what score says about each row; None where it has nothing to say."""
-        if not self.serves("score"):
+        if not self.has("score"):
             return None
         raw = self._ask("score", pod, table)
         if raw is None:

@@ -48,7 +48,7 @@ CLUSTER = (
 )
 
 
-def ask(*items, name="web", **more):
+def explain_known(*items, name="web", **more):
     return explain_pod(ExplainRequest(name=name, snapshots=(dump(*(items or CLUSTER)),), **more))
 
 
@@ -70,7 +70,7 @@ def new(**spec):
     return document
 
 
-def ask_new(document, *items, **more):
+def explain_new(document, *items, **more):
     manifest = ("pod.yaml", yaml.safe_dump(document))
     return explain_pod(
         ExplainRequest(manifest=manifest, snapshots=(dump(*(items or CLUSTER)),), **more)
