@@ -4,7 +4,7 @@ A node that looked free and did not take a pod after all would look as free to t
 Upstream tries such a node again and again. Here the owner's pods are banned from it for a while,
 then try it one at a time.
 
-All of it is about one owner and one node. The ledger has no clock and does not write to the cache:
+Each entry is about one owner and one node. The ledger has no clock and does not write to the cache:
 it returns changes as facts about a `Distrust`, and the caller applies them like any other fact.
 """
 
@@ -38,7 +38,7 @@ class State(StrEnum):
 class Cause(StrEnum):
     """What changes that."""
 
-    CONFLICT = "the node breaks a promise"
+    CONFLICT = "the node does not take a pod"
     EXPIRED = "the time is over"
     NODE_REMOVED = "the node is removed"
     LEDGER_FULL = "the ledger is full"
@@ -116,11 +116,11 @@ class TrustLedger:
         return None if entry is None or entry.state is not State.ON_TRIAL else entry.distrust
 
     def next_expiry(self) -> float | None:
-        """Return when time alone will change something."""
+        """Return when the next ban or trial ends."""
         return self._next
 
     def ban(self, owner: str, node: str, why: str, now: float) -> list[Change]:
-        """Ban pods of *owner* from *node*, which broke its promise to one, and return the changes.
+        """Ban pods of *owner* from *node*, which did not take one of them; return the changes.
 
         A node that is banned already stays so until the same time: several pods may have been on
         their way to it when the conflict began.
@@ -154,7 +154,7 @@ class TrustLedger:
                 ending = _Entry(tried, entry.strikes, entry.until + TRIAL_SECONDS)
                 changes.append(self._move(key, Cause.EXPIRED, ending))
             if ending.until <= now:
-                # Nothing was expired for long: the trial is over as well.
+                # `expire` was not called for so long that the trial is over as well.
                 changes.append(self._move(key, Cause.EXPIRED, None))
         self._schedule()
         return changes

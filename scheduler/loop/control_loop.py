@@ -1,4 +1,4 @@
-"""The control loop: apply all facts, take the next pod, repeat; at its own pace."""
+"""The control loop: apply all facts, pop the next pod, run one attempt, repeat."""
 
 import asyncio
 from collections.abc import Callable
@@ -8,22 +8,25 @@ from typing import Final
 from scheduler.loop.fact_handlers import FactHandlers
 from scheduler.loop.schedule_one import ScheduleOne
 from scheduler.model.fact import Added, Deleted, Listed, Updated
+from scheduler.queue.queue_state import QueueState
 from scheduler.queue.scheduling_queue import SchedulingQueue
 from scheduler.reporting.clock import Clock
 from scheduler.reporting.inbox import Inbox
 from scheduler.reporting.telemetry import Telemetry
 
 _IDLE_SECONDS_MAXIMUM: Final = 1.0
+"""Leadership is polled: `may_act` can change without a message."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoopSettings:
-    """How the loop shares its time.
+    """Limits of the loop.
 
     Args:
-        binds_in_flight: At this many on their way no further pod is taken; pods that wait for a
-            volume or a permit are not counted.
-        slice_seconds: How long it may decide or apply facts before the sockets are served.
+        binds_in_flight: How many pods may be in their binding cycle before no further pod is
+            popped; pods that wait for a volume or a permit do not count.
+        slice_seconds: How long the loop may compute before it yields to the event loop, which
+            serves the sockets.
         stop_seconds: How long posted binds may take to end after a request to stop.
         seed: Chooses among equal nodes, together with the pod and the node.
     """
@@ -41,7 +44,7 @@ class ControlLoop:
         handlers: Apply facts.
         schedule_one: Takes one pod through its attempt.
         telemetry: Records how long facts take to apply.
-        may_act: Tells whether this process leads right now.
+        may_act: Returns whether this process leads right now.
     """
 
     def __init__(
@@ -74,7 +77,7 @@ class ControlLoop:
         return self._handlers.synced
 
     def stop(self) -> None:
-        """Take no further pod."""
+        """Pop no further pod, and let `run` end."""
         self._stopping = True
         self._inbox.wake()
 
@@ -82,9 +85,15 @@ class ControlLoop:
         """Work until ``stop`` is called, then let posted binds and evictions end."""
         while not self._stopping:
             await self._apply_facts()
+            # Facts that arrive during an attempt are applied before the next one. The time limit is
+            # for what no fact announces: backoffs, permits and bans that end.
             until = self._now() + self._settings.slice_seconds
             while self._may_take() and (queued := self._queue.pop(self._now())) is not None:
                 await self._schedule_one.run(queued, self._pause)
+                # A pod left in flight would be lost, and the log of changes would grow for ever.
+                assert (
+                    queued.state is not QueueState.IN_FLIGHT or queued.pod.uid in self._waiting
+                ), f"its attempt is over, and nothing became of it: {queued}"
                 if self._now() >= until or len(self._inbox):
                     break
             if len(self._inbox) or (self._may_take() and self._queue.ready):
@@ -94,7 +103,7 @@ class ControlLoop:
         await self._finish()
 
     async def _finish(self) -> None:
-        """Wait for binds and evictions while facts go on being applied."""
+        """Wait for binds and evictions, and apply facts meanwhile: their results are messages."""
         ending = asyncio.ensure_future(self._schedule_one.finish(self._settings.stop_seconds))
         while not ending.done():
             await self._apply_facts()
@@ -102,7 +111,7 @@ class ControlLoop:
         await self._apply_facts()
 
     async def _apply_facts(self) -> None:
-        """Apply the whole inbox, and what time alone has changed, in slices."""
+        """Apply the whole inbox, then whatever is due by the clock, in slices."""
         applied = False
         while (message := self._inbox.take()) is not None:
             applied = True
@@ -114,7 +123,8 @@ class ControlLoop:
                 message()
             await self._catch_up()
         now = self._now()
-        if applied or (self._waiting.next_deadline() or now + 1) <= now:
+        deadline = self._waiting.next_deadline()
+        if applied or (deadline is not None and deadline <= now):
             for _ in self._waiting.recheck(now):
                 await self._pause()
         if self._handlers.expire_bans(now):
@@ -124,13 +134,13 @@ class ControlLoop:
             await self._pause()
 
     async def _catch_up(self) -> None:
-        """Finish what the last message began for many pods, before anything else is applied."""
+        """Finish the work that the last message began on many pods, before the next is applied."""
         await self._pause()
         while self._handlers.catch_up(self._now()):
             await self._pause()
 
     async def _pause(self) -> None:
-        """Let the event loop serve its sockets once a slice is used up; facts wait in the inbox."""
+        """Yield to the event loop once a slice is used up; facts wait in the inbox."""
         if self._now() >= self._slice_end:
             await asyncio.sleep(0)
             self._slice_end = self._now() + self._settings.slice_seconds
@@ -144,7 +154,7 @@ class ControlLoop:
         )
 
     def _idle_seconds(self) -> float:
-        """Return how long nothing is due unless a message comes in."""
+        """Return how long the loop may sleep unless a message arrives."""
         upcoming = [
             self._queue.next_flush(self._now()),
             self._waiting.next_deadline(),

@@ -61,9 +61,9 @@ class FactHandlers:
 
     Args:
         pending: The newest version of every pod without a node.
-        preemptors: Wait for pods to leave, and give up when their node is removed.
+        preemptors: Moves preemptions on when victims are gone or a node is removed.
         other_schedulers: Draws conclusions from what others place and kubelets reject.
-        binding: Gives up assumed pods whose deletion has begun.
+        binding: Frees the node of assumed pods whose deletion has begun.
         failures: Reports pods that cannot be read.
     """
 
@@ -96,7 +96,7 @@ class FactHandlers:
         return self._awaited <= self._listed
 
     def await_listing(self, resources: Iterable[ResourceName]) -> None:
-        """Be synced only once these *resources* have been listed as well."""
+        """Require these *resources* too to be listed before pods are popped."""
         self._awaited = self._awaited.union(resources)
 
     def apply(self, fact: Fact, now: float) -> None:
@@ -140,9 +140,10 @@ class FactHandlers:
         return len(pods)
 
     def catch_up(self, now: float) -> bool:
-        """Go on with what concerns many pods, a few at a time; tell whether more are left.
+        """Continue work on many pods, PODS_AT_ONCE at a time; return whether some is left.
 
-        Nothing is applied and nothing is popped before all is done.
+        No fact is applied and no pod is popped before all of it is done: both would see a cluster
+        to which one fact is applied by half.
         """
         if self._dismissed:
             for _ in range(min(len(self._dismissed), PODS_AT_ONCE)):
@@ -160,14 +161,14 @@ class FactHandlers:
             self._pending_added(pod, now)
         return bool(self._adopted)
 
-    # Time.
+    # Bans that end.
 
     def next_expiry(self) -> float | None:
-        """Return when time alone changes something next."""
+        """Return when the next ban or trial of a node ends."""
         return self._other_schedulers.next_expiry()
 
     def expire_bans(self, now: float) -> bool:
-        """Apply what time alone has changed; tell whether there was anything."""
+        """End bans and trials whose time is over; return whether there was any."""
         due = self._other_schedulers.next_expiry()
         if due is None or due > now:
             return False
@@ -274,7 +275,7 @@ class FactHandlers:
                 self._other_schedulers.node_removed(old.name, now)
 
     def _apply_failed(self, fact: Added | Updated | Deleted, now: float) -> None:
-        """Take in a pod that a kubelet rejected, once; other failed pods concern nobody here."""
+        """Note a pod that a kubelet rejected, once; other failed pods mean nothing here."""
         if isinstance(fact, Deleted) or not self._is_rejection(fact.new):
             return
         if isinstance(fact, Updated) and self._is_rejection(fact.old):
@@ -283,7 +284,8 @@ class FactHandlers:
         if Resource.FAILED_POD in self._listed:
             self._other_schedulers.kubelet_rejected(fact.new, now)
         else:
-            # It failed before this process started: no news, but the node is distrusted from then.
+            # The pod failed before this process started. It is not counted
+            # again: the ban alone is set, as of the moment of the rejection.
             self._other_schedulers.kubelet_had_rejected(fact.new, now)
 
     def _is_rejection(self, item: KubeObject) -> bool:
@@ -292,7 +294,7 @@ class FactHandlers:
         )
 
     def _apply_object(self, fact: Added | Updated | Deleted, now: float) -> None:
-        """Keep a small object, and wake the pods that wait for one like it."""
+        """Store an object that is neither pod nor node; requeue pods that it could help."""
         match fact:
             case Added(resource, new):
                 self._cache.put(resource, new)

@@ -2,8 +2,8 @@
 
 A scheduler that does not honour our nominations may place its pods, often the victims' successors,
 on the node as soon as the victims are gone. Preempting those as well would go on for ever. This
-module only remembers which pods came; the filters tell whether they are to blame
-(`scheduler.cycle.taken_capacity`).
+module only remembers which pods came; `scheduler.cycle.taken_capacity` runs the filters to find out
+whether the preemptor would fit without them.
 """
 
 from dataclasses import dataclass, field
@@ -69,7 +69,7 @@ class FreedCapacities:
             self.forget(uid)
 
     def forget(self, uid: PodUid) -> None:
-        """Note that a pod needs its capacity no more."""
+        """Forget the capacity freed for a pod, which does not need it any more."""
         freed = self._by_preemptor.pop(uid, None)
         if freed is not None:
             preemptors = self._preemptors[freed.node]

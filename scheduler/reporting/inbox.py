@@ -8,7 +8,7 @@ from collections.abc import Callable
 from scheduler.model.fact import Fact
 
 Message = Fact | Callable[[], None]
-"""A fact, or a call that a task wants the loop to make: the loop is the only writer."""
+"""A fact, or a function for the loop to call: tasks report so, since only the loop writes."""
 
 
 class Inbox:

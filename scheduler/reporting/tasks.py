@@ -12,8 +12,8 @@ S = TypeVar("S")
 class Tasks(Generic[S]):
     """Tasks that are under way, each with its subject, such as the pod that it binds.
 
-    Only the loop writes to cache and queue, so a task reports what it found out as a call that the
-    loop makes.
+    Only the loop writes to cache and queue, so a task reports its result as a function for the loop
+    to call.
     """
 
     def __init__(self, inbox: Inbox) -> None:

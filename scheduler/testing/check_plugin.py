@@ -1,14 +1,14 @@
-"""Does a plugin keep its contract?
+"""Checks a plugin against the contract.
 
 ::
 
     def test_prefer_spot_keeps_the_contract():
         check_plugin(PreferSpot())
 
-The plugin is asked about pods and clusters of all sorts, and what it answers is held against the
-rules of ``docs/plugins.md``: one answer a row, in the right shape; the same answer to the same
-question; rows in any order; every row its own world. What no test can see (clocks, requests, logs)
-remains the author's word.
+The plugin is called for pods and clusters of many kinds, and its answers are checked against the
+rules of ``docs/plugins.md``: one value for each row, in the right shape; equal answers to equal
+calls, in any order of the rows; each row of a what-if table judged as if only that node had
+changed. What no test can observe (clocks, requests, logs) is not checked.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -46,7 +46,7 @@ _BESIDES: Final = frozenset({"normalize", "unreserve"})
 
 
 def check_plugin(plugin: object, *, pods: Iterable[Pod] = (), nodes: Iterable[Node] = ()) -> None:
-    """Hold *plugin* to its contract.
+    """Check *plugin* against the contract.
 
     Args:
         plugin: The plugin, built.
@@ -81,9 +81,9 @@ class _Examination:
     """One plugin under examination.
 
     Args:
-        plugin: Whom to ask.
-        asked: Asks it.
-        pods: What to ask about.
+        plugin: The plugin itself.
+        asked: Calls its methods.
+        pods: The pods to call it with.
         nodes: What the author adds to every cluster but the empty one.
     """
 
@@ -155,7 +155,7 @@ class _Examination:
             self._asked.fail(f"it changed what it was given; asked about {about}")
 
     def _check_part(self, pod: Pod, table: NodeTable, about: str) -> None:
-        """Hold verdicts and raw scores of some rows against those among all rows."""
+        """Compare verdicts and raw scores of some rows alone with those among all rows."""
         rows = np.arange(0, len(table), 2, dtype=np.intp)
         what = f"node_local is promised, but every second row among all and then alone, {about}"
         part = self._raw_answers(pod, table.select(rows))
@@ -182,7 +182,7 @@ class _Examination:
         return dict(zip(table.names, zip(*rows, strict=True), strict=True))
 
     def check_rows_are_independent(self, pod: Pod) -> None:
-        """Hold a what-if table against clusters in which only one node really changed."""
+        """Compare a what-if table with clusters in which only one node really changed."""
         if not self._asked.has("filter"):
             return
         cluster = make_cluster(_FEW, self._interests, self._nodes)
@@ -191,7 +191,7 @@ class _Examination:
         coming = {row: [guest.on(name)] for row, name in enumerate(table.names)}
         self._check_what_if(pod, cluster, "with a pod more", table.each(adding=coming), coming, {})
         if not judges_changed_rows(self._plugin):
-            return  # the runner shows it one world after the other
+            return  # the runner calls it for one changed row at a time
         there = {row: list(table.pods_on(row)) for row in range(len(table))}
         empty = table.each(removing=there)
         self._check_what_if(pod, cluster, "without its pods", empty, {}, there)
@@ -209,7 +209,7 @@ class _Examination:
         coming: Mapping[int, Sequence[Pod]],
         gone: Mapping[int, Sequence[Pod]],
     ) -> None:
-        """Hold each row of *table* against a cluster where only its node is *what* it says."""
+        """Compare each row of *table* with a cluster in which only its node changed."""
         together = self._asked.judgement(pod, table)
         for row, name in enumerate(table.names):
             changed = cluster.changed(coming.get(row, ()), gone.get(row, ()))
@@ -284,7 +284,7 @@ def _frozen(pod: Pod, cluster: Cluster) -> bytes:
 
 
 def _in_words(answer: object) -> str:
-    """Say an answer about one node in a few words."""
+    """Return an answer about one node in a few words."""
     if isinstance(answer, tuple):
         return ", ".join(_in_words(part) for part in answer if part is not None) or "nothing"
     if isinstance(answer, frozenset):

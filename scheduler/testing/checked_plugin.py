@@ -1,4 +1,4 @@
-"""A plugin that is asked one question at a time: does it answer, and in the right shape?"""
+"""Calls one method of a plugin at a time, and checks the type and the shape of each answer."""
 
 from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
@@ -31,13 +31,13 @@ Reasons = frozenset[tuple[str, bool]]
 
 
 class CheckedPlugin:
-    """A plugin, and what it says.
+    """A plugin whose answers are checked against the contract.
 
     A method raises AssertionError, naming the plugin, where the plugin raises, gives no answer in
     time, or gives one of a form that the contract does not know.
 
     Args:
-        timer: Breaks the plugin off.
+        timer: Interrupts a plugin that does not return.
     """
 
     def __init__(self, plugin: Any, timer: StallTimer) -> None:
@@ -54,7 +54,7 @@ class CheckedPlugin:
         return getattr(self._plugin, name, default)
 
     def fail(self, text: str) -> NoReturn:
-        """Say that the plugin breaks the contract, and how."""
+        """Raise AssertionError: the plugin breaks the contract as *text* describes."""
         raise AssertionError(self._broken(text))
 
     # About nodes.
@@ -185,7 +185,7 @@ class CheckedPlugin:
             if not isinstance(effect, Patch | PostBinding | WaitUntil):
                 self.fail(f"pre_bind yielded {effect!r}, not an effect")
 
-    # How it is asked.
+    # How it is called.
 
     def _ask(self, method: str, *question: object) -> Any:
         return self._ask_of(getattr(self._plugin, method), method, *question)

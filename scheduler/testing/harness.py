@@ -114,7 +114,7 @@ class Harness:
             requests=self._requests,
             binds=BindingRequests(self._requests, _no_limit, self._telemetry),
             telemetry=self._telemetry,
-            # The time of day moves along: stamps are part of what a status says.
+            # The time of day advances, too: statuses contain timestamps.
             clock=Clock(now, lambda: _BEGINNING + now()),
             **self._settings,  # type: ignore[arg-type] # of as many types as there are settings
         )
@@ -138,7 +138,7 @@ class Harness:
         if error is None:
             self.check_invariants()
 
-    # For tests: changes, and what became of them.
+    # For tests: changes, and their results.
 
     def create(self, *items: KubeObject) -> None:
         """Create objects in the cluster."""
