@@ -21,8 +21,8 @@ from scheduler.model.resources import (
     to_amounts,
 )
 
-# Upstream: DefaultMilliCPURequest and DefaultMemoryRequest. Without them a node full of pods without
-# requests would score like an empty one.
+# Upstream: DefaultMilliCPURequest and DefaultMemoryRequest. Without them, a node full of pods
+# without requests would score like an empty one.
 _DEFAULTS: Final = {
     CPU: 100 * quantity.NANOS_PER_MILLI,
     MEMORY: 200 * 1024 * 1024 * quantity.NANOS,

@@ -97,7 +97,7 @@ class PersistentVolumeClaim(Struct, frozen=True, dict=True, gc=True):
 
     @property
     def fully_bound(self) -> bool:
-        """Whether the volume controller has bound it to a volume and marked the binding as complete."""
+        """Whether the volume controller has bound it to a volume and annotated it as complete."""
         return bool(self.spec.volume_name) and BIND_COMPLETED in self.metadata.annotations
 
     @property
