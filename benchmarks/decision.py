@@ -1,10 +1,10 @@
 """What one decision costs: CPU of the cycle alone, by the kind of pod.
 
-The cluster is full of pods stamped from the same template as the one that comes, which is the hard
-case: everybody already there wants company, or distance, too. Between two decisions the pod is
-placed, as it would be in a cluster, so that nothing is answered from an unchanged table.
+The cluster is full of pods of the same template as the pod that is decided about. That is the hard
+case: their affinity, anti-affinity and spread constraints count as well. Between two decisions the
+pod is placed, as it would be in a cluster, so that no decision meets an unchanged table.
 
-A plain pod comes first. What the others cost is told in its median too: three are allowed.
+Plain pods come first. The others are printed as multiples of their median: three are allowed.
 """
 
 import argparse

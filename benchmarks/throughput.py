@@ -1,11 +1,11 @@
 """Pods bound per second: py-scheduler and kube-scheduler, in turns, on the same control plane.
 
-Two ways of offering the load. *drain*: the pods exist before the scheduler starts, so that nothing
+There are two modes. *drain*: the pods exist before the scheduler starts, so that nothing
 but the scheduler sets the pace. *stream*: thirty writers create pods while the scheduler runs, as
 upstream's benchmark does; on a small machine the writers are often the slower side.
 
-Pods that a workload calls *running* are on their nodes before anything else happens. Where there is
-no room beside them they have to go, and how many went is told.
+Pods that a workload calls *running* are on their nodes before anything else happens. If there is no
+capacity beside them they become victims, and the number of victims is printed.
 """
 
 import argparse

@@ -1,7 +1,7 @@
 """Whether a node takes a pod that was bound to it: the kubelet's last word, as a pure function.
 
-A scheduler decides on what it has heard; the kubelet decides on what is there. It checks the pod
-against all pods that hold its resources, first come, first served: pod count, cpu, memory,
+A scheduler decides by what its watches have shown; the kubelet decides by what is there. It checks
+the pod against all pods that hold its resources, first come, first served: pod count, cpu, memory,
 ephemeral storage and other resources, then node affinity, host ports and NoExecute taints. The
 first failure names the pod's ``status.reason``. (What the kubelet also does and this does not:
 preempt for critical pods, and ask its device, topology and sysctl handlers.)

@@ -1,9 +1,9 @@
 """A kubelet that takes no pod for granted, for any number of nodes at once.
 
-kwok runs whatever is bound, so nobody would notice a scheduler that binds too much. This one admits
+kwok runs whatever is bound, so a scheduler that binds too much would go unnoticed. This one admits
 the pods bound to a node in the order in which the bindings happened, and fails the others exactly
 as a kubelet does (`hack.admission`). A deleted pod holds its resources for as long as its
-containers take to stop, its whole grace period unless told otherwise, and is then gone.
+containers take to stop, its whole grace period by default, and is then gone.
 
 It runs pods and nothing else: nodes are kept Ready by kwok, which ignores pods
 (``ControlPlane(kwok_pods=False)``), or have no heartbeats to miss.

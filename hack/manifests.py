@@ -85,7 +85,7 @@ def _kustomization(names: Sequence[str]) -> str:
 
 
 def main() -> None:
-    """Write everything anew."""
+    """Write all of them."""
     rbac.main()
     for folder, flags in FOLDERS.items():
         folder.mkdir(exist_ok=True)

@@ -1,7 +1,7 @@
 """Simulated nodes, by the thousand.
 
 A node for kwok is posted bare and becomes Ready when kwok sees it. A plain node (benchmarks, golden
-tests) is posted Ready and nobody looks after it: that is what a scheduler sees of a real one too.
+tests) is posted Ready once and not updated: a scheduler sees no more of a real one.
 `hack.control_plane` says which of the two a control plane uses.
 """
 

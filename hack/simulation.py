@@ -29,7 +29,7 @@ def main() -> int:
         work = (options.seed, options.steps, options.kills)
         return _count([_simulate(work)], Decisions(options.decisions))
     seeds = range(options.first, options.first + options.runs)
-    # Unlike a multiprocessing.Pool, it tells when a worker dies.
+    # Unlike a multiprocessing.Pool, it raises when a worker dies.
     with ProcessPoolExecutor(options.jobs, initializer=_be_silent) as pool:
         runs = ((seed, options.steps, options.kills) for seed in seeds)
         outcomes = pool.map(_simulate, runs, chunksize=8)

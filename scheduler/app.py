@@ -231,7 +231,7 @@ class _Process:
 
     def _background_work(self) -> tuple[Coroutine[Any, Any, None], ...]:
         return (
-            self._leadership.announce(self._core.inbox.stir),
+            self._leadership.announce(self._core.inbox.wake),
             measure_loop_lag(self._telemetry),
             self._compare_cache(),
             self._freeze_heap_when_synced(),

@@ -1,9 +1,10 @@
 """The binding cycle: from an assumed pod to a bound one, or back.
 
-Reserve, permit and pre-bind plugins are asked in the loop; what they want done, and the binding
-itself, is done by one task for each pod. The task reports its result through the inbox. A pod that
-waits for a permit or a condition is a waiting pod: it is asked again whenever facts were applied,
-and a timer ends its wait. Preemption cancels bindings that are under way, and the loop begins them.
+Reserve and permit plugins run in the loop. Then one task for each pod runs the pre-bind plugins,
+performs the effects that they return and posts the binding; it reports the result through the
+inbox. A pod that waits for a permit or a condition is a waiting pod: it is checked again whenever
+facts were applied, and a timer ends its wait. The loop begins bindings; preemption cancels those
+of its victims.
 
 This room imports cache, config, errors, framework, kube, model, observe, out_of_tree, queue,
 reporting and snapshot. It is imported by app, loop and preemption.

@@ -17,7 +17,7 @@ class BindingAttempt:
 
     Args:
         queued: The pod as it was popped, with its history.
-        profile: The profile that decided; a reload does not change it for this pod.
+        profile: The profile whose plugins chose the node; a reload does not change it.
         pod: The pod as assumed, with its node.
         started: When the attempt began; monotonic seconds.
         extenders: Those that were configured then, of which one may bind the pod.
@@ -48,6 +48,6 @@ class BindingAttempt:
         return self.decision.node
 
     def end(self) -> None:
-        """Note that the attempt is over, which happens once: what is released twice is lost."""
+        """Note that the attempt is over: a second release would free what another pod uses."""
         assert not self.is_over, f"the binding of {self.pod.key} to {self.node} ended twice"
         self.is_over = True

@@ -30,7 +30,7 @@ from scheduler.reporting.telemetry import Telemetry
 
 _GONE: Final = "pod does not exist any more"
 
-# A bind that took longer than this to become ready may have been overtaken by facts.
+# Facts may have been applied while a bind took longer than this; the node is checked again then.
 _WAITED_SECONDS: Final = 0.001
 
 
@@ -72,12 +72,12 @@ class Assumptions:
         return self._cache.is_assumed(placed.uid) and not self._cache.assumes(placed)
 
     def forget(self, uid: PodUid) -> Pod | None:
-        """Free what a pod takes on its node, without waking anyone; None if it is not assumed."""
+        """Free what a pod takes on its node, and requeue no pod; None if it is not assumed."""
         return self._cache.forget(uid)
 
     def wake_others(self, freed: Pod, *, but: Pod | None = None) -> None:
         """Requeue pods that could use what *freed* took; never the pod *but*."""
-        self._queue.note(
+        self._queue.requeue_on(
             Change(ASSIGNED_POD_DELETE, freed, None),
             self._clock.now(),
             only=None if but is None else lambda pod: pod.uid != but.uid,
@@ -86,12 +86,12 @@ class Assumptions:
 
 
 class BindingCycle:
-    """Assumes, reserves, asks for permits, and binds in a task of its own for each pod.
+    """Assumes the pod, runs reserve and permit plugins, and binds in one task for each pod.
 
     Args:
         plugins: Calls the late plugins of an attempt's profile.
         requests: Sends what an attempt writes.
-        failures: Takes over pods that are not bound.
+        failures: Parks pods that are not bound.
     """
 
     def __init__(
@@ -158,6 +158,8 @@ class BindingCycle:
                 if isinstance(waits, AttemptFailure):
                     failure = waits
                 elif waits:
+                    # Not `done` yet: if the permit is refused later, changes since the pop must
+                    # count. Upstream calls Done after WaitOnPermit, too.
                     attempt.must_wait = True
                     released = self.waiting.add(attempt, waits, self._now())
                     self._tasks.start(attempt, self._bind_when_released(attempt, released))
@@ -184,7 +186,7 @@ class BindingCycle:
     def cancel(self, victim: Pod) -> bool:
         """Keep *victim* from being bound; False once its binding may have been posted.
 
-        It returns to the queue. Deleting it, as a bound victim is, would lose it.
+        The victim is parked. An eviction would delete the pod, though nothing runs yet.
         """
         if not self._assumptions.exists(victim.uid):
             return False
@@ -241,9 +243,9 @@ class BindingCycle:
         try:
             if attempt.must_wait and not has_waited:
                 await self._requests.nominate(attempt)
-            with self._telemetry.extension_point("PreBind", attempt.profile) as ends:
+            with self._telemetry.extension_point("PreBind", attempt.profile) as set_status:
                 failure = await self._run_pre_bind(attempt)
-                ends(status_of(failure))
+                set_status(status_of(failure))
             if failure is None:
                 await self._requests.pace()
                 if has_waited or self._now() - before > _WAITED_SECONDS:
@@ -289,7 +291,7 @@ class BindingCycle:
         return not attempt.cancelled and self._assumptions.stands(attempt.pod)
 
     async def _post(self, attempt: BindingAttempt) -> BindOutcome:
-        with self._telemetry.extension_point("Bind", attempt.profile) as ends:
+        with self._telemetry.extension_point("Bind", attempt.profile) as set_status:
             outcome = await self._requests.bind_by_extender(attempt)
             if outcome is None:
                 outcome = await bind(
@@ -300,7 +302,7 @@ class BindingCycle:
                     observer=self._telemetry,
                     objection=lambda: self._plugins.objection(attempt),
                 )
-            ends("Success" if isinstance(outcome, Bound) else "Error")
+            set_status("Success" if isinstance(outcome, Bound) else "Error")
         if not isinstance(outcome, Bound):
             await self._requests.undo_patches(attempt)
         return outcome
@@ -334,7 +336,8 @@ class BindingCycle:
             return  # a newer attempt for the pod is under way, and decides what becomes of it
         freed = self._assumptions.forget(attempt.pod.uid)
         if failure.rejected_by:
-            # Parked first, and left out: its own end must not wake the pod that was rejected.
+            # The pod is parked before others are woken, and is left out: the capacity that its own
+            # rejection frees must not requeue it (upstream's handleBindingCycleError).
             self._failures.handle(attempt.queued, failure, attempt.started)
             if freed is not None:
                 self._assumptions.wake_others(freed, but=attempt.pod)

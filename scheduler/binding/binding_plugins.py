@@ -61,7 +61,7 @@ class BindingPlugins:
         """Call Reserve; return the failure of the first plugin that rejects the pod or fails."""
         failure = None
         observer = self._observer_of(attempt)
-        with self._telemetry.extension_point("Reserve", attempt.profile) as ends:
+        with self._telemetry.extension_point("Reserve", attempt.profile) as set_status:
             for plugin in attempt.profile.reserve:
                 answer: Reserved = call_plugin(
                     "Reserve",
@@ -76,7 +76,7 @@ class BindingPlugins:
                 failure = self._failure_of(plugin, answer, attempt)
                 if failure is not None:
                     break
-            ends(status_of(failure))
+            set_status(status_of(failure))
         return failure
 
     def _failure_of(
@@ -124,7 +124,7 @@ class BindingPlugins:
         *waiting* are the pods that wait for permits already.
         """
         waits: list[tuple[PermitPlugin, Wait]] = []
-        with self._telemetry.extension_point("Permit", attempt.profile) as ends:
+        with self._telemetry.extension_point("Permit", attempt.profile) as set_status:
             for plugin in attempt.profile.permit:
                 answer = self.call_permit(attempt, plugin, waiting)
                 match answer:
@@ -134,9 +134,9 @@ class BindingPlugins:
                         waits.append((plugin, answer))
                     case Reject(reason):
                         failure = AttemptFailure.rejected(plugin.name, reason)
-                        ends(status_of(failure))
+                        set_status(status_of(failure))
                         return failure
-            ends("Wait" if waits else "Success")
+            set_status("Wait" if waits else "Success")
         return waits
 
     def call_permit(

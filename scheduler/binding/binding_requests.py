@@ -1,6 +1,7 @@
-"""What a binding attempt writes to the API server, and takes back.
+"""What a binding attempt writes to the API server, and what is undone if it fails.
 
-Every request waits for the rate limit by itself: a bind that waited is checked once more.
+Callers wait for the rate limit with `pace` before a request. The wait is apart from the request so
+that the binding cycle can check the node once more in between.
 """
 
 from collections.abc import Awaitable, Callable
@@ -26,8 +27,8 @@ class BindingRequests:
     """Sends nominations, patches of pre-bind plugins, and bindings.
 
     Args:
-        client: Sends them; it does not wait for the rate limit, *pace* does.
-        pace: Waits until the rate limit lets a request leave.
+        client: Sends them, without a wait for the rate limit.
+        pace: Waits until the rate limit permits a request.
         telemetry: Records failures that do not end the attempt.
     """
 
@@ -51,7 +52,7 @@ class BindingRequests:
     async def patch(
         self, attempt: BindingAttempt, effect: Patch, *, wanted: Callable[[], bool]
     ) -> None:
-        """Send the patch of a plugin, for as long as *wanted* says so.
+        """Send the patch of a plugin; no retry begins once *wanted* returns false.
 
         Raises:
             ApiError: If the API server does not take it.
@@ -75,7 +76,7 @@ class BindingRequests:
                 self._telemetry.effect_not_undone(attempt.pod, path, str(error))
 
     async def bind_by_extender(self, attempt: BindingAttempt) -> BindOutcome | None:
-        """Have an extender bind the pod; None where none wants to, or an ignorable one fails."""
+        """Have an extender bind the pod; None where none is to, or an ignorable one fails."""
         for extender in attempt.extenders.extenders:
             if extender.bind_verb and is_interested(extender, attempt.pod):
                 request = bind_request(extender, attempt.pod, attempt.node)

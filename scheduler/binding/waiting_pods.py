@@ -1,8 +1,8 @@
 """Waiting pods: they have a node but must not be bound yet.
 
-A permit plugin may ask for time, and a pre-bind plugin may wait for something to become true.
-Nothing polls: each waiting pod is checked again whenever facts were applied, and a timer ends its
-wait.
+A permit plugin may return Wait, and a pre-bind plugin may wait for a condition. In upstream a
+plugin keeps a handle of the waiting pod and calls Allow or Reject on it. Here plugins only answer:
+they are called again for each waiting pod whenever facts were applied, and a timer ends the wait.
 
 Source: ``framework/runtime/waiting_pods_map.go``.
 """
@@ -22,6 +22,7 @@ from scheduler.model.pod import Pod
 from scheduler.snapshot.node_table import NodeTable
 
 PERMIT_SECONDS_MAXIMUM: Final = 15 * 60.0
+"""Upstream's maxTimeout."""
 
 
 class PermitCaller(Protocol):
@@ -91,6 +92,10 @@ class WaitingPods:
 
     def __len__(self) -> int:
         return len(self._by_uid) + len(self._conditions)
+
+    def __contains__(self, uid: str) -> bool:
+        """Tell whether a pod waits for permits."""
+        return uid in self._by_uid
 
     @property
     def pods(self) -> Sequence[Pod]:

@@ -113,7 +113,8 @@ class ClusterCache:
     def forget(self, uid: str) -> Pod | None:
         """Take an assumption back, and return the pod; None where it is not assumed any more."""
         if uid not in self._assumed:
-            # A fact was quicker: the binding took place although its answer said it failed.
+            # The watch confirmed or removed the pod first: the binding took effect, or the pod is
+            # gone, although the answer to the request was an error.
             return None
         return self._move(uid, Cause.FORGET, None)
 
@@ -158,11 +159,11 @@ class ClusterCache:
         """Yield every node as the API server reports it."""
         return iter(self._columns.nodes)
 
-    # The small objects.
+    # Small objects: all that are neither pods nor nodes.
 
     def put(self, resource: ResourceName, item: KubeObject) -> None:
         """Add or update a small object."""
-        # Views of an earlier generation refuse to answer.
+        # A view of an earlier generation raises StaleView.
         self._columns.generation += 1
         self._columns.objects.put(resource, item)
 
@@ -184,7 +185,7 @@ class ClusterCache:
         self._columns.generation += 1
         self._columns.objects.restore(resource, item)
 
-    # Figures and proofs.
+    # Metrics and invariants.
 
     def sizes(self) -> dict[str, int]:
         """Count nodes, pods and assumed pods, for the metrics.
@@ -251,7 +252,7 @@ class ClusterCache:
             self._close_if_malformed(pod.node_name)
 
     def _take_off(self, pod: Pod) -> None:
-        """Count *pod* on its node no longer."""
+        """Stop counting *pod* on its node."""
         del self._pods[pod.uid]
         row = self._columns.rows.get(pod.node_name)
         if row is None:
@@ -263,9 +264,9 @@ class ClusterCache:
             self._close_if_malformed(pod.node_name)
 
     def _close_if_malformed(self, name: str) -> None:
-        """Close a node if it or a pod on it is malformed, and open it once none is.
+        """Close a node to all pods while it or a pod on it is malformed.
 
-        What is free there is unknown then, so nothing may be added.
+        What is free there is unknown meanwhile, so nothing may be added.
         """
         row = self._columns.rows.get(name)
         if row is None:

@@ -4,7 +4,7 @@ A node that looked free and did not take a pod after all would look as free to t
 Upstream tries such a node again and again. Here the owner's pods are banned from it for a while,
 then try it one at a time.
 
-All of it is about one owner and one node. The ledger has no clock and does not write to the cache:
+Each entry is about one owner and one node. The ledger has no clock and does not write to the cache:
 it returns changes as facts about a `Distrust`, and the caller applies them like any other fact.
 """
 
@@ -20,7 +20,7 @@ BAN_SECONDS: Final = (60.0, 120.0, 300.0)
 """How long pods of the owner keep away, at the first, the second and every further conflict."""
 
 TRIAL_SECONDS: Final = 600.0
-_MOST: Final = 4096
+_ENTRIES_MAXIMUM: Final = 4096
 
 Key = tuple[str, str]
 """Owner and node."""
@@ -38,7 +38,7 @@ class State(StrEnum):
 class Cause(StrEnum):
     """What changes that."""
 
-    CONFLICT = "the node breaks a promise"
+    CONFLICT = "the node does not take a pod"
     EXPIRED = "the time is over"
     NODE_REMOVED = "the node is removed"
     LEDGER_FULL = "the ledger is full"
@@ -92,13 +92,13 @@ class TrustLedger:
     """Which owners' pods keep away from which nodes.
 
     Args:
-        most: The ledger is full with so many entries; a new one replaces the one that would end
+        maximum: The ledger is full with so many entries; a new one replaces the one that would end
             first.
     """
 
-    def __init__(self, most: int = _MOST) -> None:
-        assert most > 0, "a ledger without room for one entry bans nothing"
-        self._most = most
+    def __init__(self, maximum: int = _ENTRIES_MAXIMUM) -> None:
+        assert maximum > 0, "a ledger that may have no entry bans nothing"
+        self._maximum = maximum
         self._entries: dict[Key, _Entry] = {}
         self._next: float | None = None
 
@@ -115,12 +115,12 @@ class TrustLedger:
         entry = self._entries.get((owner, node))
         return None if entry is None or entry.state is not State.ON_TRIAL else entry.distrust
 
-    def next_change(self) -> float | None:
-        """Return when time alone will change something."""
+    def next_expiry(self) -> float | None:
+        """Return when the next ban or trial ends."""
         return self._next
 
     def ban(self, owner: str, node: str, why: str, now: float) -> list[Change]:
-        """Ban pods of *owner* from *node*, which broke its promise to one, and return the changes.
+        """Ban pods of *owner* from *node*, which did not take one of them; return the changes.
 
         A node that is banned already stays so until the same time: several pods may have been on
         their way to it when the conflict began.
@@ -133,7 +133,7 @@ class TrustLedger:
         strikes = 1 if entry is None else entry.strikes + 1
         seconds = BAN_SECONDS[min(strikes, len(BAN_SECONDS)) - 1]
         changes: list[Change] = []
-        if entry is None and len(self._entries) >= self._most:
+        if entry is None and len(self._entries) >= self._maximum:
             # Before the new entry comes: it must not be the one that is dropped.
             first = min(self._entries, key=lambda each: self._entries[each].until)
             changes.append(self._move(first, Cause.LEDGER_FULL, None))
@@ -154,7 +154,7 @@ class TrustLedger:
                 ending = _Entry(tried, entry.strikes, entry.until + TRIAL_SECONDS)
                 changes.append(self._move(key, Cause.EXPIRED, ending))
             if ending.until <= now:
-                # Nothing was expired for long: the trial is over as well.
+                # `expire` was not called for so long that the trial is over as well.
                 changes.append(self._move(key, Cause.EXPIRED, None))
         self._schedule()
         return changes
@@ -176,7 +176,7 @@ class TrustLedger:
             return Deleted(NODE_DISTRUST, old.distrust)
         self._entries[key] = new
         if old is None:
-            assert len(self._entries) <= self._most, "more entries than memory was promised for"
+            assert len(self._entries) <= self._maximum, f"more than {self._maximum} entries"
             return Added(NODE_DISTRUST, new.distrust)
         return Updated(NODE_DISTRUST, old.distrust, new.distrust)
 

@@ -2,7 +2,7 @@
 
 Commands turn flags and files into values and call app, explain or checkup. Each problem is one line
 on standard error, never a traceback: exit code 2 for what the operator can correct, 1 for
-everything else. This room also imports config, errors and version; only ``__main__`` imports it.
+everything else.
 
 This room imports app, checkup, config, errors and explain. It is imported by __main__.
 """

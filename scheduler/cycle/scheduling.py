@@ -57,7 +57,10 @@ from scheduler.snapshot.tie_break import best, hash_of
 
 NO_NODES: Final = "no nodes available to schedule pods"
 _FEWEST_NODES_TO_SCORE: Final = 100
+"""Upstream's minFeasibleNodesToFind."""
+
 _TIES_SHOWN: Final = 10
+"""How many of the nodes with the best score a decision names, for logs; the first is chosen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,14 +105,15 @@ def schedule(attempt: Attempt) -> Cycle:
     if not len(nodes):
         return Retry(pod, NO_NODES, unschedulable=True)
     try:
-        # What this pod is the first to need takes long for volumes of thousands of nodes.
+        # Columns are built when a pod first needs them. Those of volumes take long on thousands of
+        # nodes, so their construction pauses.
         for _ in nodes.prepare(pod):
             yield PAUSE
-        with observer.extension_point("PreFilter") as ends:
+        with observer.extension_point("PreFilter") as set_status:
             pre_filtered = run_pre_filters(profile.pre_filter, pod, nodes, observer)
             if pre_filtered.refused is not None:
                 resolvable = pre_filtered.refused.resolvable
-                ends("Unschedulable" if resolvable else "UnschedulableAndUnresolvable")
+                set_status("Unschedulable" if resolvable else "UnschedulableAndUnresolvable")
         if pre_filtered.refused is not None:
             return (yield from _post_filter(attempt, pre_filtered, None))
         if pod.nominated_node and (yield from _fits_nominated_node(attempt, pre_filtered)):
@@ -164,8 +168,8 @@ def _fits_nominated_node(
     """Tell whether the pod's own nominated node can take it now.
 
     Capacity was freed there for it, so upstream tries this node first and does not score the
-    others. A plugin that fails here is asked again together with all the nodes: one node that
-    cannot be judged is no reason to end the attempt.
+    others. A plugin or extender that fails for this node only makes it infeasible here: the plugin
+    runs again on all nodes, and that run decides whether the attempt ends with an error.
     """
     row = attempt.nodes.row_of(attempt.pod.nominated_node)
     if row is None:
@@ -210,6 +214,7 @@ def _filter_by_extenders(
 def _send(
     *requests: ExtenderRequest,
 ) -> Generator[Step, ExtenderResponses, tuple[ExtenderResponse, ...]]:
+    """Yield requests, which the caller sends at once; return the responses in the same order."""
     responses = yield ExtenderRequests(requests)
     assert responses is not None
     assert len(responses) == len(requests)
@@ -265,13 +270,13 @@ def _post_filter(
     run_filters_again = _filters_of(attempt, pre_filtered)
     messages: list[str] = []
     clear = False
-    with attempt.observer.extension_point("PostFilter") as ends:
-        ends("Unschedulable")  # unless a plugin proposes
+    with attempt.observer.extension_point("PostFilter") as set_status:
+        set_status("Unschedulable")  # unless a plugin proposes
         for plugin in attempt.profile.post_filter:
             found = yield from _run_post_filter(attempt, plugin, diagnosis, run_filters_again)
             answer = yield from _consult_extenders(attempt, found)
             if isinstance(answer, Proposal):
-                ends("Success")
+                set_status("Success")
                 return Preempt(
                     attempt.pod,
                     answer.chosen.node,

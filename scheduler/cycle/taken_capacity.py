@@ -19,14 +19,14 @@ def capacity_was_taken(attempt: Attempt, node: str, taken_by: Sequence[Pod]) -> 
         return False
     alone = attempt.nodes.alone(row)
     emptied = alone.each(removing={0: taken_by})
-    profile, pod, watch = attempt.profile, attempt.pod, attempt.observer
+    profile, pod, observer = attempt.profile, attempt.pod, attempt.observer
     try:
-        pre_filtered = run_pre_filters(profile.pre_filter, pod, attempt.nodes, watch)
+        pre_filtered = run_pre_filters(profile.pre_filter, pod, attempt.nodes, observer)
         if pre_filtered.refused is not None:
             return False
         skipped = pre_filtered.skipped
         fits = (
-            run_filters(profile.filter, skipped, pod, view, nominated_rows(attempt, view), watch)
+            run_filters(profile.filter, skipped, pod, view, nominated_rows(attempt, view), observer)
             for view in (alone, emptied)
         )
         now, without_them = (bool(each.feasible[0]) for each in fits)

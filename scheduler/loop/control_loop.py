@@ -1,4 +1,4 @@
-"""The control loop: apply all facts, take the next pod, repeat; at its own pace."""
+"""The control loop: apply all facts, pop the next pod, run one attempt, repeat."""
 
 import asyncio
 from collections.abc import Callable
@@ -8,22 +8,25 @@ from typing import Final
 from scheduler.loop.fact_handlers import FactHandlers
 from scheduler.loop.schedule_one import ScheduleOne
 from scheduler.model.fact import Added, Deleted, Listed, Updated
+from scheduler.queue.queue_state import QueueState
 from scheduler.queue.scheduling_queue import SchedulingQueue
 from scheduler.reporting.clock import Clock
 from scheduler.reporting.inbox import Inbox
 from scheduler.reporting.telemetry import Telemetry
 
 _IDLE_SECONDS_MAXIMUM: Final = 1.0
+"""Leadership is polled: `may_act` can change without a message."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoopSettings:
-    """How the loop shares its time.
+    """Limits of the loop.
 
     Args:
-        binds_in_flight: At this many on their way no further pod is taken; pods that wait for a
-            volume or a permit are not counted.
-        slice_seconds: How long it may decide or apply facts before the sockets are served.
+        binds_in_flight: How many pods may be in their binding cycle before no further pod is
+            popped; pods that wait for a volume or a permit do not count.
+        slice_seconds: How long the loop may compute before it yields to the event loop, which
+            serves the sockets.
         stop_seconds: How long posted binds may take to end after a request to stop.
         seed: Chooses among equal nodes, together with the pod and the node.
     """
@@ -39,9 +42,9 @@ class ControlLoop:
 
     Args:
         handlers: Apply facts.
-        one: Takes one pod through its attempt.
+        schedule_one: Takes one pod through its attempt.
         telemetry: Records how long facts take to apply.
-        may_act: Tells whether this process leads right now.
+        may_act: Returns whether this process leads right now.
     """
 
     def __init__(
@@ -50,7 +53,7 @@ class ControlLoop:
         inbox: Inbox,
         queue: SchedulingQueue,
         handlers: FactHandlers,
-        one: ScheduleOne,
+        schedule_one: ScheduleOne,
         telemetry: Telemetry,
         may_act: Callable[[], bool],
         clock: Clock,
@@ -59,8 +62,8 @@ class ControlLoop:
         self._inbox = inbox
         self._queue = queue
         self._handlers = handlers
-        self._one = one
-        self._waiting = one.waiting
+        self._schedule_one = schedule_one
+        self._waiting = schedule_one.waiting
         self._telemetry = telemetry
         self._may_act = may_act
         self._now = clock.now
@@ -74,17 +77,23 @@ class ControlLoop:
         return self._handlers.synced
 
     def stop(self) -> None:
-        """Take no further pod."""
+        """Pop no further pod, and let `run` end."""
         self._stopping = True
-        self._inbox.stir()
+        self._inbox.wake()
 
     async def run(self) -> None:
         """Work until ``stop`` is called, then let posted binds and evictions end."""
         while not self._stopping:
             await self._apply_facts()
+            # Facts that arrive during an attempt are applied before the next one. The time limit is
+            # for what no fact announces: backoffs, permits and bans that end.
             until = self._now() + self._settings.slice_seconds
             while self._may_take() and (queued := self._queue.pop(self._now())) is not None:
-                await self._one.run(queued, self._pause)
+                await self._schedule_one.run(queued, self._pause)
+                # A pod left in flight would be lost, and the log of changes would grow for ever.
+                assert (
+                    queued.state is not QueueState.IN_FLIGHT or queued.pod.uid in self._waiting
+                ), f"its attempt is over, and nothing became of it: {queued}"
                 if self._now() >= until or len(self._inbox):
                     break
             if len(self._inbox) or (self._may_take() and self._queue.ready):
@@ -94,15 +103,15 @@ class ControlLoop:
         await self._finish()
 
     async def _finish(self) -> None:
-        """Wait for binds and evictions while facts go on being applied."""
-        ending = asyncio.ensure_future(self._one.finish(self._settings.stop_seconds))
+        """Wait for binds and evictions, and apply facts meanwhile: their results are messages."""
+        ending = asyncio.ensure_future(self._schedule_one.finish(self._settings.stop_seconds))
         while not ending.done():
             await self._apply_facts()
             await asyncio.wait((ending,), timeout=0.01)
         await self._apply_facts()
 
     async def _apply_facts(self) -> None:
-        """Apply the whole inbox, and what time alone has changed, in slices."""
+        """Apply the whole inbox, then whatever is due by the clock, in slices."""
         applied = False
         while (message := self._inbox.take()) is not None:
             applied = True
@@ -114,23 +123,24 @@ class ControlLoop:
                 message()
             await self._catch_up()
         now = self._now()
-        if applied or (self._waiting.next_deadline() or now + 1) <= now:
+        deadline = self._waiting.next_deadline()
+        if applied or (deadline is not None and deadline <= now):
             for _ in self._waiting.recheck(now):
                 await self._pause()
-        if self._handlers.pass_time(now):
+        if self._handlers.expire_bans(now):
             await self._catch_up()
         while (due := self._queue.next_flush(now)) is not None and due <= now:
             self._queue.flush(now)
             await self._pause()
 
     async def _catch_up(self) -> None:
-        """Finish what the last message began for many pods, before anything else is applied."""
+        """Finish the work that the last message began on many pods, before the next is applied."""
         await self._pause()
         while self._handlers.catch_up(self._now()):
             await self._pause()
 
     async def _pause(self) -> None:
-        """Let the event loop serve its sockets once a slice is used up; facts wait in the inbox."""
+        """Yield to the event loop once a slice is used up; facts wait in the inbox."""
         if self._now() >= self._slice_end:
             await asyncio.sleep(0)
             self._slice_end = self._now() + self._settings.slice_seconds
@@ -139,16 +149,16 @@ class ControlLoop:
         return (
             not self._stopping
             and self._handlers.synced
-            and self._one.busy < self._settings.binds_in_flight
+            and self._schedule_one.busy < self._settings.binds_in_flight
             and self._may_act()
         )
 
     def _idle_seconds(self) -> float:
-        """Return how long nothing is due unless a message comes in."""
+        """Return how long the loop may sleep unless a message arrives."""
         upcoming = [
             self._queue.next_flush(self._now()),
             self._waiting.next_deadline(),
-            self._handlers.next_change(),
+            self._handlers.next_expiry(),
         ]
         soonest = min((at for at in upcoming if at is not None), default=float("inf"))
         return max(0.0, min(_IDLE_SECONDS_MAXIMUM, soonest - self._now()))

@@ -1,7 +1,7 @@
-"""The loop's parts, built in one order: each is handed those it needs, and they exist already.
+"""Builds the loop's parts, each after the parts that it depends on.
 
-app builds the process around it; this half is the same around a real API server and around a
-simulated one. `SchedulerCore.apply_configuration` replaces the configuration of a running loop.
+app builds the process around them; the harness in testing builds the same parts around a simulated
+API server. `SchedulerCore.apply_configuration` replaces the configuration of a running loop.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -49,7 +49,7 @@ class LoopConfiguration:
         out_of_tree: By scheduler name, the plugins that did not come with the scheduler.
         queue: How long pods wait.
         extenders: The extenders, and how they are called.
-        awaited: What must have been listed before a decision.
+        awaited: Resources that must have been listed before the first pod is popped.
     """
 
     profiles: Mapping[str, Profile]
@@ -66,11 +66,11 @@ class LoopConfiguration:
 
 @dataclass(frozen=True, slots=True)
 class AppliedConfiguration:
-    """What became of waiting pods when the configuration was replaced.
+    """What a new configuration means for pods that wait.
 
     Args:
-        adopted: How many had waited for a profile that exists now.
-        dismissed: How many waited for a profile that exists no more.
+        adopted: How many pending pods have a profile now and had none before.
+        dismissed: How many pending pods had a profile before and have none now.
     """
 
     adopted: int
@@ -82,9 +82,10 @@ class SchedulerCore:
 
     Args:
         configuration: What the configuration at the start means.
-        requests: Sends evictions and statuses; it waits for the rate limit by itself.
-        binds: Sends what binding attempts write, which waits for the rate limit first.
-        may_act: Tells whether this process leads right now.
+        requests: Sends evictions and statuses; every request waits for the rate limit inside.
+        binds: Sends the writes of binding attempts. They wait for the rate limit separately: after
+            the wait and before the request, the binding cycle checks that the pod still fits.
+        may_act: Returns whether this process leads right now.
         settings: How the loop shares its time.
         timer: Interrupts plugins that stall.
     """
@@ -104,7 +105,7 @@ class SchedulerCore:
         self._telemetry = telemetry
         self.clock = clock = clock or Clock()
 
-        # What is known, and who is responsible for it.
+        # State of the cluster, profiles, and pod statuses.
         self.cache = ClusterCache()
         self.inbox = Inbox()
         self._pending = PendingPods(configuration.profiles)
@@ -113,7 +114,7 @@ class SchedulerCore:
         )
         self.status = StatusWriter(requests, telemetry)
 
-        # The queue, and what keeps preemptors out of it.
+        # The queue, and the gate that keeps preemptors out of it.
         self.preemptions = Preemptions(self.cache)
         self._gate = EvictionGate(self.preemptions)
         self.queue = SchedulingQueue(
@@ -126,7 +127,7 @@ class SchedulerCore:
         preemptors = Preemptors(self.preemptions, self.freed, self.queue, self.status, clock)
         failures = FailureHandler(self.queue, self._pending, self.status, telemetry, clock)
 
-        # What carries decisions out.
+        # Parts that carry decisions out.
         self.binding = BindingCycle(
             assumptions=Assumptions(self.cache, self.queue, clock, preemptors.pod_left),
             queue=self.queue,
@@ -180,7 +181,7 @@ class SchedulerCore:
             inbox=self.inbox,
             queue=self.queue,
             handlers=self._handlers,
-            one=ScheduleOne(
+            schedule_one=ScheduleOne(
                 queue=self.queue,
                 cycle=self._cycle,
                 binding=self.binding,
@@ -199,10 +200,11 @@ class SchedulerCore:
     def apply_configuration(
         self, configuration: LoopConfiguration, now: float
     ) -> AppliedConfiguration:
-        """Go on with another configuration; only the loop calls this, between two pods.
+        """Replace the configuration; only the loop calls this, between two pods.
 
-        Pods on their way to a node keep the plugins and extenders that sent them there. The others
-        are judged anew. No pod is dropped, except that those without a profile leave the queue.
+        Pods in their binding cycle keep the plugins and extenders that chose their node. All other
+        pods run through the new gates and are retried. Pods that have no profile now are removed
+        from the queue.
         """
         before = self.supervisor.names
         names = frozenset(configuration.profiles)
@@ -219,12 +221,14 @@ class SchedulerCore:
         return AppliedConfiguration(self._handlers.adopt(names - before), dismissed)
 
     def _rules(self, configuration: LoopConfiguration) -> Mapping[str, ProfileRules]:
-        """Return the gates and hints of each profile: its plugins', and the preemption gate."""
-        beside = (
+        """Return the gates and hints of each profile: those of its plugins and our own."""
+        # Not plugins of the profile: any post-filter plugin may preempt, so the eviction gate stays
+        # where DefaultPreemption is disabled.
+        ours = (
             (self._gate, ExtenderVerdicts()) if configuration.extenders.extenders else (self._gate,)
         )
         return {
-            name: self.supervisor.rules(profile, rules_for((*profile.plugins, *beside)))
+            name: self.supervisor.rules(profile, rules_for((*profile.plugins, *ours)))
             for name, profile in configuration.profiles.items()
         }
 
@@ -235,11 +239,13 @@ class SchedulerCore:
 def _supervised_sort_key(
     profile: Profile, supervisor: PluginSupervisor, telemetry: Telemetry
 ) -> Callable[[Pod], SortKey]:
-    """Return the plugin's key; one that is out-of-tree cannot break the order of the queue."""
+    """Return the sort key of the plugin; where it is out-of-tree, every key has the same type."""
     plugin = profile.queue_sort
     if not supervisor.is_out_of_tree(profile, plugin.name):
         return plugin.sort_key
     sort_key = supervisor.method("QueueSort", profile, plugin.name, plugin.sort_key)
+    # Keys of two types may not compare, and an exception inside the heap would lose pods. The type
+    # of the key of an empty pod is required of all others.
     kind: type[SortKey] = type(plugin.sort_key(Pod()))
 
     def key(pod: Pod) -> SortKey:

@@ -61,9 +61,9 @@ class FactHandlers:
 
     Args:
         pending: The newest version of every pod without a node.
-        preemptors: Wait for pods to leave, and give up when their node is removed.
+        preemptors: Moves preemptions on when victims are gone or a node is removed.
         other_schedulers: Draws conclusions from what others place and kubelets reject.
-        binding: Gives up assumed pods whose deletion has begun.
+        binding: Frees the node of assumed pods whose deletion has begun.
         failures: Reports pods that cannot be read.
     """
 
@@ -96,7 +96,7 @@ class FactHandlers:
         return self._awaited <= self._listed
 
     def await_listing(self, resources: Iterable[ResourceName]) -> None:
-        """Be synced only once these *resources* have been listed as well."""
+        """Require these *resources* too to be listed before pods are popped."""
         self._awaited = self._awaited.union(resources)
 
     def apply(self, fact: Fact, now: float) -> None:
@@ -140,9 +140,10 @@ class FactHandlers:
         return len(pods)
 
     def catch_up(self, now: float) -> bool:
-        """Go on with what concerns many pods, a few at a time; tell whether more are left.
+        """Continue work on many pods, PODS_AT_ONCE at a time; return whether some is left.
 
-        Nothing is applied and nothing is popped before all is done.
+        No fact is applied and no pod is popped before all of it is done: both would see a cluster
+        to which one fact is applied by half.
         """
         if self._dismissed:
             for _ in range(min(len(self._dismissed), PODS_AT_ONCE)):
@@ -160,18 +161,18 @@ class FactHandlers:
             self._pending_added(pod, now)
         return bool(self._adopted)
 
-    # Time.
+    # Bans that end.
 
-    def next_change(self) -> float | None:
-        """Return when time alone changes something next."""
-        return self._other_schedulers.next_change()
+    def next_expiry(self) -> float | None:
+        """Return when the next ban or trial of a node ends."""
+        return self._other_schedulers.next_expiry()
 
-    def pass_time(self, now: float) -> bool:
-        """Apply what time alone has changed; tell whether there was anything."""
-        due = self._other_schedulers.next_change()
+    def expire_bans(self, now: float) -> bool:
+        """End bans and trials whose time is over; return whether there was any."""
+        due = self._other_schedulers.next_expiry()
         if due is None or due > now:
             return False
-        self._other_schedulers.pass_time(now)
+        self._other_schedulers.expire_bans(now)
         return True
 
     # Pods.
@@ -189,11 +190,11 @@ class FactHandlers:
         if old.node_name:
             self._cache.add_pod(new)
             for event in pod_changes(old, new):
-                self._queue.note(Change(event, old, new), now)
+                self._queue.requeue_on(Change(event, old, new), now)
             self._other_schedulers.pod_updated(old, new, now)
         elif new.node_name:
             if self._pending.is_ours(new):
-                self._leave_queue(new, now)
+                self._remove_from_queue(new, now)
             else:
                 self._pending.drop(new)
             self._assigned_added(new, now)
@@ -208,11 +209,11 @@ class FactHandlers:
         # It is assumed then, and its end is handled like that of any pending pod.
         if pod.node_name:
             placed = self._cache.remove_pod(pod.uid) or pod
-            self._queue.note(Change(ASSIGNED_POD_DELETE, placed, None), now)
+            self._queue.requeue_on(Change(ASSIGNED_POD_DELETE, placed, None), now)
             self._preemptors.pod_left(placed)
             self._other_schedulers.pod_left(placed, now)
         elif self._concerns_us(pod):
-            self._leave_queue(pod, now)
+            self._remove_from_queue(pod, now)
             if self._cache.is_assumed(pod.uid):
                 self._binding.on_assumed_pod_deleted(pod)
         else:
@@ -221,7 +222,7 @@ class FactHandlers:
 
     def _assigned_added(self, pod: Pod, now: float) -> None:
         self._cache.add_pod(pod)
-        self._queue.note(Change(ASSIGNED_POD_ADD, None, pod), now)
+        self._queue.requeue_on(Change(ASSIGNED_POD_ADD, None, pod), now)
         self._other_schedulers.pod_placed(pod, now)
 
     def _pending_added(self, pod: Pod, now: float) -> None:
@@ -247,7 +248,7 @@ class FactHandlers:
         else:
             self._queue.update(old, new, now)
 
-    def _leave_queue(self, pod: Pod, now: float) -> None:
+    def _remove_from_queue(self, pod: Pod, now: float) -> None:
         self._pending.drop(pod)
         self._queue.delete(pod, now)
         self._preemptors.abandon(pod)
@@ -262,19 +263,19 @@ class FactHandlers:
         match fact:
             case Added(new=Node() as new):
                 self._cache.add_node(new)
-                self._queue.note(Change(NODE_ADD, None, new), now)
+                self._queue.requeue_on(Change(NODE_ADD, None, new), now)
             case Updated(old=Node() as old, new=Node() as new):
                 self._cache.update_node(new)
                 for event in node_changes(old, new):
-                    self._queue.note(Change(event, old, new), now)
+                    self._queue.requeue_on(Change(event, old, new), now)
             case Deleted(old=Node() as old):
-                self._queue.note(Change(NODE_DELETE, old, None), now)
+                self._queue.requeue_on(Change(NODE_DELETE, old, None), now)
                 self._cache.remove_node(old.name)
                 self._preemptors.node_removed(old.name)
                 self._other_schedulers.node_removed(old.name, now)
 
     def _apply_failed(self, fact: Added | Updated | Deleted, now: float) -> None:
-        """Take in a pod that a kubelet rejected, once; other failed pods concern nobody here."""
+        """Note a pod that a kubelet rejected, once; other failed pods mean nothing here."""
         if isinstance(fact, Deleted) or not self._is_rejection(fact.new):
             return
         if isinstance(fact, Updated) and self._is_rejection(fact.old):
@@ -283,7 +284,8 @@ class FactHandlers:
         if Resource.FAILED_POD in self._listed:
             self._other_schedulers.kubelet_rejected(fact.new, now)
         else:
-            # It failed before this process started: no news, but the node is distrusted from then.
+            # The pod failed before this process started. It is not counted
+            # again: the ban alone is set, as of the moment of the rejection.
             self._other_schedulers.kubelet_had_rejected(fact.new, now)
 
     def _is_rejection(self, item: KubeObject) -> bool:
@@ -292,7 +294,7 @@ class FactHandlers:
         )
 
     def _apply_object(self, fact: Added | Updated | Deleted, now: float) -> None:
-        """Keep a small object, and wake the pods that wait for one like it."""
+        """Store an object that is neither pod nor node; requeue pods that it could help."""
         match fact:
             case Added(resource, new):
                 self._cache.put(resource, new)
@@ -305,4 +307,4 @@ class FactHandlers:
                 change = Change(ClusterEvent(resource, Action.DELETE), old, None)
         item = change.old if change.new is None else change.new
         if fact.resource in STORAGE or isinstance(item, CustomObject):
-            self._queue.note(change, now)
+            self._queue.requeue_on(change, now)

@@ -1,4 +1,4 @@
-"""One attempt to schedule one pod: decide, and carry the decision out.
+"""One attempt to schedule one pod: run the cycle, and begin to carry the decision out.
 
 Source: ``pkg/scheduler/schedule_one.go`` (ScheduleOne, schedulingCycle).
 """
@@ -32,8 +32,8 @@ class SchedulingCycle:
     """Prepares attempts and runs the cycle.
 
     Args:
-        supervisor: Knows the profiles, and which of them are stopped.
-        extenders: Replaced as a whole by a reload.
+        supervisor: Has the profiles, and the reasons why some of them are stopped.
+        extenders: Those of the current configuration; a reload replaces them as a whole.
         seed: Chooses among equal nodes, together with the pod and the node.
     """
 
@@ -83,7 +83,7 @@ class SchedulingCycle:
         )
 
     async def decide(self, attempt: Attempt, pause: Callable[[], Awaitable[None]]) -> Decision:
-        """Run the cycle; it calls extenders, and *pause* wherever it may be interrupted.
+        """Run the cycle: send its requests to extenders, and await *pause* wherever it yields.
 
         Facts wait in the inbox meanwhile: one cycle sees one state.
         """
@@ -103,7 +103,7 @@ class SchedulingCycle:
 
 
 class ScheduleOne:
-    """Takes a pod that was popped to its end: bound, preempting, parked or retried.
+    """Runs one attempt for each popped pod: it ends bound, preempting, parked or retried.
 
     Args:
         cycle: Decides.
@@ -188,7 +188,7 @@ class ScheduleOne:
         """Tell whether *pod* is being deleted or has a node (upstream's skipPodSchedule)."""
         if pod.terminating:
             self._telemetry.failed_event(pod, f"skip schedule deleting pod: {pod.key}")
-            # It will never use the capacity that was freed for it.
+            # It will never use the capacity that its nomination keeps for it.
             self._queue.withdraw(pod, self._clock.now())
             return True
         return self._cycle.has_node(pod)
@@ -196,9 +196,10 @@ class ScheduleOne:
     def _capacity_was_taken(self, attempt: Attempt) -> bool:
         """Tell whether others took the capacity that was freed for a pod, and note it.
 
-        The pod must not preempt again at once: whoever was quicker this time is so next time.
+        The pod must not preempt again at once: the other scheduler would most likely take the
+        capacity again, and victims would be evicted in vain.
         """
-        freed = self._other_schedulers.suspect(attempt.pod)
+        freed = self._other_schedulers.possibly_taken(attempt.pod)
         if freed is None or not capacity_was_taken(
             attempt, freed.node, tuple(freed.taken_by.values())
         ):

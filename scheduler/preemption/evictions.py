@@ -1,4 +1,7 @@
-"""Carries preemptions out: nominates the preemptor and evicts its victims, the last one last.
+"""Carries preemptions out: nominates the preemptor, then evicts its victims.
+
+As upstream does, all victims but one are evicted at once, and the last one after them: its end is
+what makes another attempt worthwhile, so it must not come before the others are evicted.
 
 Source: ``pkg/scheduler/framework/preemption/executor.go``.
 """
@@ -24,19 +27,21 @@ from scheduler.reporting.tasks import Tasks
 from scheduler.reporting.telemetry import Telemetry
 
 _PREEMPTIONS_AT_ONCE: Final = 32
-"""The most important first. Were all begun at once, each would be done only with the last."""
+"""By priority of the preemptor. If all ran at once, their evictions would share the rate
+limit, and even the most important preemption would end among the last."""
 _EVICTIONS_AT_ONCE: Final = 64
 _PAUSE_SECONDS: Final = 1.0
-"""Without it, a pod whose victims we may not evict would be tried without end."""
+"""The pause before a failed preemption is retried; without it, a pod whose victims we may not evict
+would be retried in a busy loop."""
 
 
 class Evictions:
     """Carries out decisions to preempt.
 
     Args:
-        pending: Knows whether a preemptor still waits.
+        pending: Has the preemptors that still wait.
         binding: Cancels victims that are not bound yet.
-        requests: Sends evictions; it waits for the rate limit by itself.
+        requests: Sends evictions; every request waits for the rate limit inside.
     """
 
     def __init__(
@@ -76,8 +81,8 @@ class Evictions:
     def preempt(self, queued: QueuedPod, decision: Preempt, started: float) -> None:
         """Carry out the decision to preempt; the pod's attempt *started* at these seconds.
 
-        The gate closes before the pod is parked behind it, and the task that evicts gets to know
-        the nomination only once it is being written.
+        The order matters. First the preemption begins, which closes the gate that the pod is parked
+        behind. Then the failure handler begins to write the nomination, for which the task waits.
         """
         preemption, bound = (
             self.begin(decision) if self._pending.is_waiting(decision.pod) else (None, ())
@@ -104,14 +109,14 @@ class Evictions:
         return preemption, bound
 
     def _cancel(self, preemption: Preemption, victim: Pod) -> bool:
-        """Take the node of a victim that is not bound yet; False where it is too late for that."""
+        """Cancel the binding of a victim; False once the binding may have been posted."""
         if not self._binding.cancel(victim):
             return False
         self._telemetry.evicted(victim, preemption.pod, preemption.node, in_memory=True)
         return True
 
     def _ended(self, preemption: Preemption) -> None:
-        """Go on once all victims have been evicted, or cannot be."""
+        """Move the preemption on once each victim is evicted, or could not be."""
         if not self._preemptors.preemptions.is_current(preemption):
             return
         if preemption.problems:
@@ -123,15 +128,15 @@ class Evictions:
     # In the task: it acts, and reports to the loop.
 
     async def _carry_out(self, preemption: Preemption, victims: Sequence[Pod]) -> None:
-        """Write the nomination, evict all victims, the last one last, and report.
+        """Wait until the nomination is written, evict the victims, and report.
 
-        The loop then waits for facts: the victims take their grace period to leave.
+        Facts tell the loop later that victims are gone: each has its grace period.
         """
         pod = preemption.pod
-        # Were the process killed in between, the nomination says for whom the victims had to go.
+        # If the process is killed in between, the nomination in the status keeps the capacity.
         await self._failures.reported(pod)
         *others, last = victims
-        async with self._slots.take(pod.priority):
+        async with self._slots.acquire(pod.priority):
             await asyncio.gather(*(self._evict(preemption, victim) for victim in others))
             if preemption.is_wanted and not preemption.problems:
                 preemption.last = last

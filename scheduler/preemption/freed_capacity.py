@@ -2,8 +2,8 @@
 
 A scheduler that does not honour our nominations may place its pods, often the victims' successors,
 on the node as soon as the victims are gone. Preempting those as well would go on for ever. This
-module only remembers which pods came; the filters tell whether they are to blame
-(`scheduler.cycle.taken_capacity`).
+module only remembers which pods came; `scheduler.cycle.taken_capacity` runs the filters to find out
+whether the preemptor would fit without them.
 """
 
 from dataclasses import dataclass, field
@@ -17,12 +17,12 @@ class FreedCapacity:
     """Capacity on one node that is freed for one pod.
 
     Args:
-        is_clear: Whether all victims have left.
+        is_free: Whether all victims have left.
         taken_by: Pods of other schedulers that came since the eviction began, by UID.
     """
 
     node: str
-    is_clear: bool = False
+    is_free: bool = False
     taken_by: dict[PodUid, Pod] = field(default_factory=dict)
 
 
@@ -42,10 +42,10 @@ class FreedCapacities:
         self._by_preemptor[uid] = FreedCapacity(node)
         self._preemptors.setdefault(node, set()).add(uid)
 
-    def clear(self, uid: PodUid) -> None:
+    def mark_free(self, uid: PodUid) -> None:
         """Note that all victims have left."""
         if freed := self._by_preemptor.get(uid):
-            freed.is_clear = True
+            freed.is_free = True
 
     def pod_came(self, pod: Pod) -> None:
         """Note that another scheduler placed *pod*."""
@@ -57,19 +57,19 @@ class FreedCapacities:
         for uid in self._preemptors.get(pod.node_name, ()):
             self._by_preemptor[uid].taken_by.pop(pod.uid, None)
 
-    def suspect(self, uid: PodUid) -> FreedCapacity | None:
+    def possibly_taken(self, uid: PodUid) -> FreedCapacity | None:
         """Return the capacity freed for a pod if all victims have left and other pods came."""
         freed = self._by_preemptor.get(uid)
-        return freed if freed is not None and freed.is_clear and freed.taken_by else None
+        return freed if freed is not None and freed.is_free and freed.taken_by else None
 
     def decided(self, uid: PodUid, node: str) -> None:
         """Note the node that a pod is bound to, empty if none: capacity elsewhere is given up."""
         freed = self._by_preemptor.get(uid)
-        if freed is not None and freed.is_clear and freed.node != node:
+        if freed is not None and freed.is_free and freed.node != node:
             self.forget(uid)
 
     def forget(self, uid: PodUid) -> None:
-        """Note that a pod needs its capacity no more."""
+        """Forget the capacity freed for a pod, which does not need it any more."""
         freed = self._by_preemptor.pop(uid, None)
         if freed is not None:
             preemptors = self._preemptors[freed.node]

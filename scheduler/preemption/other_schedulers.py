@@ -1,7 +1,7 @@
-"""Other schedulers that fill our nodes too, and kubelets that have the last word.
+"""Other schedulers that bind pods to the same nodes, and kubelets that reject bound pods.
 
-Nobody coordinates with us, so what they do is read from pods: where they place theirs, and which of
-ours a kubelet rejected. The conclusions enter cache and queue as facts do.
+Neither coordinates with us, so what they do is inferred from pods: which ones others bind to freed
+capacity, and which of ours a kubelet rejected. The resulting bans enter cache and queue like facts.
 """
 
 from collections.abc import Callable, Iterable
@@ -27,12 +27,12 @@ from scheduler.reporting.telemetry import Telemetry
 
 
 class OtherSchedulers:
-    """Draws conclusions from pods that others placed or rejected.
+    """Infers from bound and failed pods which nodes to avoid, and which nominations are over.
 
     Args:
-        pending: Knows which scheduler names are ours.
-        freed: Remembers capacity that others may take.
-        may_act: Tells whether this process leads right now.
+        pending: Has the scheduler names that are ours.
+        freed: Has the capacity that others may take.
+        may_act: Returns whether this process leads right now.
     """
 
     def __init__(
@@ -55,20 +55,20 @@ class OtherSchedulers:
         self._clock = clock
         self.ledger = TrustLedger()
 
-    # Time.
+    # Bans that end.
 
-    def next_change(self) -> float | None:
-        """Return when time alone changes a node's trust next."""
-        return self.ledger.next_change()
+    def next_expiry(self) -> float | None:
+        """Return when the next ban or trial of a node ends."""
+        return self.ledger.next_expiry()
 
-    def pass_time(self, now: float) -> None:
-        """Apply the changes of trust that are due."""
+    def expire_bans(self, now: float) -> None:
+        """End the bans and trials whose time is over."""
         self._apply(self.ledger.expire(now), now)
 
     # Pods on nodes.
 
     def pod_placed(self, pod: Pod, now: float) -> None:
-        """Take in a pod that was bound, by whichever scheduler."""
+        """Note a pod that was bound, by whichever scheduler."""
         if not self._pending.is_ours(pod):
             self._freed.pod_came(pod)
             self._queue.forget_foreign(pod, now)
@@ -76,7 +76,7 @@ class OtherSchedulers:
             self._note_admitted(pod, now)
 
     def pod_updated(self, old: Pod, new: Pod, now: float) -> None:
-        """Take in a new version of a bound pod, whichever scheduler bound it."""
+        """Note a new version of a bound pod, whichever scheduler bound it."""
         if is_admitted(new) and not is_admitted(old):
             self._note_admitted(new, now)
 
@@ -94,7 +94,7 @@ class OtherSchedulers:
 
     def kubelet_rejected(self, pod: Pod, now: float) -> None:
         """Note that a kubelet rejected a pod of ours just now."""
-        # Every replica learns of it. Only the leader counts it, or the sum over them is too high.
+        # Every replica watches pods. Only the leader counts: the metric is summed over replicas.
         if self._may_act():
             self._telemetry.kubelet_rejected(pod)
         self._distrust(pod, pod.node_name, kubelet_rejection(pod), now)
@@ -102,7 +102,7 @@ class OtherSchedulers:
     def kubelet_had_rejected(self, pod: Pod, now: float) -> None:
         """Note that a kubelet rejected a pod of ours before this process started.
 
-        How long ago is known from the pod's stamp alone: the one decision that takes the time of
+        How long ago is known from the pod's stamp alone: the only decision that uses the time of
         day. A clock that is off makes the distrust end earlier or later by as much.
         """
         at = rejected_at(pod)
@@ -113,9 +113,9 @@ class OtherSchedulers:
             )
             self._apply(self.ledger.expire(now), now)
 
-    def suspect(self, pod: Pod) -> FreedCapacity | None:
+    def possibly_taken(self, pod: Pod) -> FreedCapacity | None:
         """Return the capacity freed for *pod*, if pods of others came there meanwhile."""
-        return self._freed.suspect(pod.uid)
+        return self._freed.possibly_taken(pod.uid)
 
     def decided(self, pod: Pod, node: str) -> None:
         """Note the node that is chosen for *pod*, empty if none."""
@@ -131,7 +131,7 @@ class OtherSchedulers:
         """Wake the owner's next pod, where a node on trial takes them one at a time."""
         if distrust := self.ledger.on_trial(owner_of(pod), pod.node_name):
             event = ClusterEvent(NODE_DISTRUST, Action.UPDATE)
-            self._queue.note(Change(event, distrust, distrust), now)
+            self._queue.requeue_on(Change(event, distrust, distrust), now)
 
     def _distrust(self, pod: Pod, node: str, why: str, now: float) -> None:
         owner = owner_of(pod)
@@ -149,8 +149,8 @@ class OtherSchedulers:
                 case Updated(resource, old, new):
                     self._cache.put(resource, new)
                     event = ClusterEvent(resource, Action.UPDATE)
-                    self._queue.note(Change(event, old, new), now)
+                    self._queue.requeue_on(Change(event, old, new), now)
                 case Deleted(resource, old):
                     self._cache.drop(resource, old)
                     event = ClusterEvent(resource, Action.DELETE)
-                    self._queue.note(Change(event, old, None), now)
+                    self._queue.requeue_on(Change(event, old, None), now)

@@ -1,7 +1,7 @@
 """Preemptions under way: how far each is, and which victims it waits for.
 
-While victims are being evicted, a gate keeps the preemptor out of the queue: the end of the first
-victim must not start an attempt that evicts yet more of them.
+While victims are being evicted, a gate keeps the preemptor out of the queue: an attempt that begins
+as soon as the first victim is gone would choose victims again.
 
 Nothing here outlives the process, so the preemptor's status names the node before the first victim
 is evicted. After a restart the preemptor is nominated there, and its next attempt evicts the rest.
@@ -68,7 +68,7 @@ TRANSITIONS: Final = Transitions(
     Row(_ANY, Cause.NODE_REMOVED, None, note="victims that are not evicted yet are spared"),
 )
 """The gate is closed in *evicting* and *paused*, and in *last* until the last victim terminates:
-the watch may tell of that before the answer to the eviction arrives."""
+the watch may report that before the answer to the eviction arrives."""
 
 
 @dataclass(slots=True, eq=False)
@@ -78,7 +78,7 @@ class Preemption:
     Args:
         pod: The preemptor.
         started: Monotonic seconds.
-        there: UIDs of the victims that are still on the node.
+        remaining: UIDs of the victims that are still on the node.
         state: None once it is over.
         last: The victim that is evicted last, from the state *last* on.
         problems: Why victims could not be evicted.
@@ -87,7 +87,7 @@ class Preemption:
     pod: Pod
     node: str
     started: float
-    there: set[PodUid]
+    remaining: set[PodUid]
     state: State | None = None
     last: Pod | None = None
     problems: list[str] = field(default_factory=list)
@@ -121,7 +121,7 @@ class Preemptions:
     """All preemptions under way, by the UID of the preemptor, and their victims.
 
     Args:
-        cache: Knows whether the last victim is there, and terminating.
+        cache: Has the newest version of each victim.
     """
 
     def __init__(self, cache: ClusterCache) -> None:
@@ -140,9 +140,9 @@ class Preemptions:
         if preemption.state is not State.LAST:
             return True
         assert preemption.last is not None, f"{pod.key} waits for a last victim that is not named"
-        # A watch that lags behind a list may show a victim again that was seen to go.
+        # A watch that lags behind a list may report a victim again that is gone: it counts as gone.
         uid = preemption.last.uid
-        last = self._cache.pod(uid) if uid in preemption.there else None
+        last = self._cache.pod(uid) if uid in preemption.remaining else None
         return last is not None and not last.terminating
 
     def is_current(self, preemption: Preemption) -> bool:
@@ -164,8 +164,9 @@ class Preemptions:
         preemption = Preemption(pod, node, started, {victim.uid for victim in victims})
         all_terminate = all(victim.terminating for victim in victims)
         preemption.move(Cause.BEGUN, State.LEAVING if all_terminate else State.EVICTING)
+        assert pod.uid not in preemption.remaining, f"{pod.key} is its own victim"
         self._by_preemptor[pod.uid] = preemption
-        for uid in preemption.there:
+        for uid in preemption.remaining:
             self._victims.setdefault(uid, Victim()).awaited_by.add(pod.uid)
         return preemption
 
@@ -176,8 +177,10 @@ class Preemptions:
             return []
         awaiting = [self._by_preemptor[uid] for uid in victim.awaited_by]
         for preemption in awaiting:
-            assert gone.uid in preemption.there, f"{gone.key} is no victim of {preemption.pod.key}"
-            preemption.there.discard(gone.uid)
+            assert gone.uid in preemption.remaining, (
+                f"{gone.key} is no victim of {preemption.pod.key}"
+            )
+            preemption.remaining.discard(gone.uid)
         return awaiting
 
     def on_node(self, node: str) -> list[Preemption]:
@@ -190,7 +193,7 @@ class Preemptions:
         if preemption is None:
             return
         preemption.move(cause, None)
-        for each in preemption.there:
+        for each in preemption.remaining:
             if (victim := self._victims.get(each)) is not None:
                 assert uid in victim.awaited_by, f"{uid} does not wait for its victim {each}"
                 victim.awaited_by.discard(uid)
@@ -201,7 +204,7 @@ class Preemptions:
         """Assert that preemptors and victims agree about who waits for whom."""
         for uid, preemption in self._by_preemptor.items():
             assert preemption.state is not None, f"{preemption.pod.key} is kept though it is over"
-            for each in preemption.there:
+            for each in preemption.remaining:
                 assert uid in self._victims[each].awaited_by, f"{each} does not know {uid}"
         for uid, victim in self._victims.items():
             assert victim.awaited_by, f"the victim {uid} is kept for nobody"

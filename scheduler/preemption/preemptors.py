@@ -1,4 +1,4 @@
-"""What facts mean for pods that have preempted: they wait, are activated, or give up."""
+"""Moves preemptions on as facts arrive: their pods wait, are activated, or are retried."""
 
 from collections.abc import Iterable
 
@@ -18,7 +18,7 @@ class Preemptors:
 
     Args:
         preemptions: All that are under way.
-        freed: Remembers the freed capacity until a preemptor uses it.
+        freed: Keeps the freed capacity until a preemptor uses it.
         status: Withdraws nominations.
     """
 
@@ -41,7 +41,7 @@ class Preemptors:
     def pod_left(self, gone: Pod) -> None:
         """Note that a pod has left its node."""
         for preemption in self.preemptions.pod_left(gone):
-            self._activate_if_clear(preemption)
+            self._activate_if_free(preemption)
 
     def abandon(self, pod: Pod) -> None:
         """Note that *pod* needs no capacity any more: it is bound, deleted or no longer ours."""
@@ -51,7 +51,7 @@ class Preemptors:
     def node_removed(self, node: str) -> None:
         """Withdraw all nominations to *node*, and let its preemptors look for another one.
 
-        A preemptor waits here even if a more important pod took its nomination over.
+        Preemptors are activated even where a more important pod has cleared their nomination.
         """
         waiting = [preemption.pod for preemption in self.preemptions.on_node(node)]
         for pod in waiting:
@@ -71,31 +71,34 @@ class Preemptors:
         return preemption
 
     def withdraw_lower(self, preemption: Preemption) -> None:
-        """Withdraw nominations of less important pods to the same node: their plan is void."""
+        """Withdraw nominations of less important pods to the same node.
+
+        As upstream does in prepareCandidate: they may not fit any more, and look for another node.
+        """
         nominees = self._queue.own_nominees(preemption.node)
         self._withdraw(each for each in nominees if each.priority < preemption.pod.priority)
 
     def evicted(self, preemption: Preemption) -> None:
         """Note that all victims have been evicted; the gate is open."""
         preemption.move(Cause.EVICTED, State.LEAVING)
-        self._activate_if_clear(preemption)
+        self._activate_if_free(preemption)
         if self._queue.state_of(preemption.pod.uid) is QueueState.GATED:
-            # A change that may help it, here or elsewhere, met a closed gate.
+            # While the gate was closed, changes that could help the pod did not requeue it.
             self._queue.activate((preemption.pod.uid,), self._clock.now())
 
     def resume(self, preemption: Preemption) -> None:
-        """Let a pod try again after its evictions failed and a pause has passed."""
+        """Activate a pod after its evictions failed and the pause is over."""
         if self.preemptions.is_current(preemption):
             self.preemptions.end(preemption.pod.uid, Cause.RESUMED)
             self._freed.forget(preemption.pod.uid)
             self._queue.activate((preemption.pod.uid,), self._clock.now())
 
-    def _activate_if_clear(self, preemption: Preemption) -> None:
+    def _activate_if_free(self, preemption: Preemption) -> None:
         """Activate the pod as soon as all its victims have left, whatever its backoff."""
-        if preemption.there or preemption.state in {State.EVICTING, State.PAUSED}:
+        if preemption.remaining or preemption.state in {State.EVICTING, State.PAUSED}:
             return
         self.preemptions.end(preemption.pod.uid, Cause.VICTIMS_GONE)
-        self._freed.clear(preemption.pod.uid)
+        self._freed.mark_free(preemption.pod.uid)
         self._queue.activate((preemption.pod.uid,), self._clock.now())
 
     def _withdraw(self, nominees: Iterable[Pod]) -> None:

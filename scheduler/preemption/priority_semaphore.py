@@ -1,4 +1,4 @@
-"""A semaphore that lets the most important waiter in first."""
+"""A semaphore that wakes the waiter of the highest priority first; asyncio's is first come."""
 
 import asyncio
 import heapq
@@ -11,18 +11,18 @@ class PrioritySemaphore:
     """A semaphore whose waiters are sorted by priority; of equals the earliest is first.
 
     Args:
-        slots: How many holders there may be at once.
+        slots: How often it may be acquired at once.
     """
 
     def __init__(self, slots: int) -> None:
-        assert slots > 0, "without a slot, everyone would wait for ever"
-        self._free = slots
+        assert slots > 0, "without a slot, every waiter would wait for ever"
+        self._slots = self._free = slots
         self._numbers = itertools.count()
         self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []
 
     @asynccontextmanager
-    async def take(self, priority: int) -> AsyncIterator[None]:
-        """Enclose what is done while holding a slot, once one is free."""
+    async def acquire(self, priority: int) -> AsyncIterator[None]:
+        """Wait for a free slot, and release it at the end of the block."""
         if self._free:
             self._free -= 1
         else:
@@ -38,7 +38,7 @@ class PrioritySemaphore:
         try:
             await slot
         except asyncio.CancelledError:
-            if not slot.cancelled():  # it was handed over in the same moment
+            if not slot.cancelled():  # a slot was handed over in the same iteration: pass it on
                 self._release()
             raise
 
@@ -49,3 +49,4 @@ class PrioritySemaphore:
                 slot.set_result(None)
                 return
         self._free += 1
+        assert self._free <= self._slots, "a slot was released twice"

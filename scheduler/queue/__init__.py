@@ -2,10 +2,10 @@
 
 A waiting pod is in one of four states: *active* (ready now), *backoff* (ready later),
 *unschedulable* (until something changes that could help) and *gated* (a plugin keeps it out). A pod
-that is being decided is *in flight*, and the changes since its pop are kept, so that it misses
-none. The moves between these states are a table in ``queue_state``; ``SchedulingQueue`` is the
-only door. This room has no clock: every method that depends on time has the parameter *now*, in
-monotonic seconds.
+that is being decided is *in flight*, and the changes since its pop are kept: if its attempt fails,
+they are checked before it waits. ``queue_state`` has the table of moves between these states;
+other rooms call ``SchedulingQueue`` alone. This room has no clock: every method that depends on
+time has the parameter *now*, in monotonic seconds.
 
 This room imports framework and model. It is imported by binding, loop, out_of_tree, preemption,
 reload and reporting.

@@ -2,7 +2,7 @@
 
 Backoff ends on whole seconds, so that pods which failed within one second are ordered by priority
 rather than by the moment of their failure. Pods whose attempt ended in an error have a heap of
-their own: they are not fetched early when nothing else is ready, since another attempt at once
+their own: they are not popped early when nothing else is ready, since another attempt at once
 does not repair an error.
 """
 
@@ -15,6 +15,7 @@ from scheduler.queue.pod_heap import PodHeap, SortKey
 from scheduler.queue.queued_pod import QueuedPod
 
 WINDOW_SECONDS: Final = 1.0
+"""Upstream's backoffQOrderingWindowDuration."""
 _NEVER_BEGAN: Final = -inf
 _MAX_DOUBLINGS: Final = 62
 """A float would overflow at 1024; the maximum is reached long before."""
@@ -47,7 +48,7 @@ class BackoffQueue:
 
     def add(self, queued: QueuedPod) -> None:
         """Put *queued* in, or move it where it belongs after an update."""
-        heap = self._failed if queued.failed else self._rejected
+        heap = self._failed if queued.ended_in_error else self._rejected
         heap.add(queued)
         assert queued.backoff_expiry is not None, f"has no backoff to wait for: {queued}"
 
@@ -64,8 +65,8 @@ class BackoffQueue:
         """Set the backoff of pods that fail from now on; a backoff that runs keeps its end."""
         self._initial, self._maximum = initial_seconds, maximum_seconds
 
-    def first_to_fetch_early(self) -> QueuedPod | None:
-        """Return the pod to pop although its backoff runs; never one whose attempt failed."""
+    def first_to_pop_early(self) -> QueuedPod | None:
+        """Return the pod to pop although its backoff runs; never one whose attempt met an error."""
         return self._rejected.first()
 
     def first_completed(self, now: float) -> QueuedPod | None:

@@ -1,4 +1,4 @@
-"""Queueing hints: which change could help which pod, compiled for quick answers."""
+"""Queueing hints: which change could help which pod, looked up by event."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -62,8 +62,9 @@ def rules_for(plugins: Iterable[Plugin]) -> ProfileRules:
 def _registrations(plugin: Plugin) -> tuple[Requeue, ...]:
     registered = requeue_of(plugin)
     if registered is None:
-        # Upstream lists resources here and leaves some out. A hint too many costs an attempt; a
-        # pod whose plugin registers nothing would wait for five minutes.
+        # Upstream registers a fixed list of resources for such a plugin, from which some are
+        # missing. An event too many costs one attempt; an event that is missing leaves the pod to
+        # wait until the timeout of five minutes.
         return (_ANYTHING,)
     node_events = [each.event.action for each in registered if each.event.resource == NODE]
     sees_new_nodes = any(action & Action.ADD for action in node_events)
@@ -117,10 +118,11 @@ class Hints:
         if not queued.rejected_by:
             return QueueingStrategy.AFTER_BACKOFF
         if change.event.wildcard:
-            meant = change.new is None or change.new.metadata.uid == queued.pod.uid
-            return QueueingStrategy.AFTER_BACKOFF if meant else QueueingStrategy.SKIP
+            # A wildcard event is about all pods, or about the one that it carries (ForceActivate).
+            concerned = change.new is None or change.new.metadata.uid == queued.pod.uid
+            return QueueingStrategy.AFTER_BACKOFF if concerned else QueueingStrategy.SKIP
         if queued.pod.spec.scheduler_name not in self._rules:
-            # Its profile is gone. The attempt will say so; nothing else would.
+            # Its profile was removed. The next attempt reports that; nothing else would.
             return QueueingStrategy.AFTER_BACKOFF
         best = QueueingStrategy.SKIP
         hints = self.registered_for(change.event).hints[queued.pod.spec.scheduler_name]

@@ -1,8 +1,8 @@
 """Pods that are being decided, and what has changed meanwhile.
 
 An attempt judges the cluster as it was when the pod was popped. If no node fits, the changes since
-then are replayed to the pod before it is parked: one of them may have freed capacity. Changes
-before the pop were known to the attempt.
+then are checked against the pod's hints before it is parked: one of them may have freed capacity.
+Changes before the pop were known to the attempt.
 """
 
 from collections import Counter, deque
@@ -24,8 +24,8 @@ class InFlight:
     Upstream keeps a list of events with a mark for each pod. Here every change has a number, and a
     pod remembers the number of the first change after its pop. The log begins with the first
     change after the oldest pop, so it is empty whenever no pod is in flight. Each change keeps the
-    objects that it is about, so the log is bounded. If the changes since a pod's pop are not all
-    there any more, nobody can say that none of them helps: the pod is requeued after backoff.
+    objects that it is about, so the log is bounded. If changes since a pod's pop were dropped, one
+    of them might have helped: the pod is requeued after backoff.
     """
 
     def __init__(self) -> None:
@@ -56,6 +56,7 @@ class InFlight:
         assert uid not in self.pods, f"popped twice: {queued}"
         self.pods[uid] = queued
         self._first_seen[uid] = self._first + len(self._log)
+        assert len(self._first_seen) == len(self.pods), "a pod in flight without a mark in the log"
 
     def record(self, change: Change) -> None:
         """Keep *change* for the pods in flight, if there are any."""
@@ -82,6 +83,7 @@ class InFlight:
         del self._first_seen[uid]
         if self._log:
             self._trim()
+        assert self.pods or not self._log, "changes are kept for no pod"
         return True
 
     def count_by_label(self) -> dict[str, int]:

@@ -4,6 +4,8 @@ While victims terminate, their node looks free to every other pod. A nominated p
 as if it were there already, for pods of no higher priority. Nominations come from our own
 preemption and from others, who write ``status.nominatedNodeName``. Pods of other schedulers are
 nominated here as well: nothing in this module requires that a pod is queued.
+
+Source: ``pkg/scheduler/backend/queue/nominator.go``.
 """
 
 from scheduler.framework.decision import KEEP, Clear, Keep, NominationOrder, SetTo
@@ -21,11 +23,11 @@ class Nominator:
     def __init__(self) -> None:
         self.node_of: dict[PodUid, str] = {}
         self.pods_on: dict[str, tuple[Pod, ...]] = {}
-        """Nominated pods by node, the earliest first. A new tuple with each change: readers keep
-        theirs."""
+        """Nominated pods by node, the earliest first. Each change makes a new tuple, so that a
+        paused attempt goes on reading the one that it began with."""
 
     def add(self, pod: Pod, order: NominationOrder = KEEP) -> Pod | None:
-        """Nominate *pod* as *order* says: to what its status says, to a node, or no more.
+        """Carry *order* out: nominate to the node in the status, nominate to another, or clear.
 
         A pod that is bound is not nominated, whatever the order.
 

@@ -1,7 +1,7 @@
-"""The queue's metrics port: the queue calls it without an import of what measures.
+"""The protocol by which the queue reports metrics; the queue imports no metrics library.
 
-Calls of plugins are timed. The queue has no clock, so it fetches a moment before such a call and
-hands it back after.
+Calls of plugins are timed. The queue has no clock, so `began` returns the time before a call, and
+the queue passes it back after the call.
 """
 
 from typing import Final, Protocol
@@ -37,7 +37,7 @@ class Silent:
         """Do nothing."""
 
     def began(self) -> float:
-        """Return nothing to measure from."""
+        """Return 0, since nothing is measured."""
         return 0.0
 
     def pre_enqueue(self, profile: str, began: float) -> None:

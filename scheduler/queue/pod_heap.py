@@ -10,20 +10,22 @@ from scheduler.model.pod import Pod
 from scheduler.queue.queued_pod import QueuedPod
 
 SortKey = Callable[[Pod], Any]
-"""The key of a pod: smaller goes first. It must not raise, and any two keys must compare."""
+"""The key of a pod: the smallest is popped first. It must not raise; any two keys compare."""
 
 _Entry = tuple[float, Any, float, int, int, QueuedPod]
-"""Expiry, sort key, timestamp, order of coming, ticket, pod."""
+"""Expiry, sort key, timestamp, order of arrival, ticket, pod."""
 
 _SLACK: Final = 64
+"""How many invalid entries are always allowed, so that small heaps are never compacted."""
 
 
 class PodHeap:
-    """Pods in the order in which they go: by expiry, the plugin's sort key, and time of arrival.
+    """Pods by expiry, then by the plugin's sort key, then by timestamp and order of arrival.
 
-    Removing from the middle of a heap would cost a search. A removed pod only loses its ticket;
-    its entry stays until it comes to the top. Entries without a ticket never outnumber the others
-    by more than a few, so a pod that is updated all the time takes no memory.
+    Entries are deleted lazily, since removal from the middle of a heap would cost a search. Each
+    entry has a number, its ticket; only the newest ticket of a pod is valid, and `remove` drops it.
+    An invalid entry stays until it is on top, or until invalid entries outnumber the valid ones: a
+    pod that is updated all the time must not fill the memory.
 
     Args:
         sort_key: The queue-sort plugin's key.
@@ -68,7 +70,7 @@ class PodHeap:
         return found
 
     def first(self) -> QueuedPod | None:
-        """Return the pod that goes first."""
+        """Return the pod that is popped first; None where there is none."""
         entries, tickets = self._entries, self._tickets
         while entries:
             queued = entries[0][-1]
@@ -91,7 +93,7 @@ class PodHeap:
         return self._tickets.get(entry[-1].pod.uid) == entry[-2]
 
     def _compact(self) -> None:
-        """Drop the entries of removed pods: each of them is paid for by one that was added."""
+        """Drop all invalid entries; amortised over the additions, that is O(1) each."""
         self._entries = [entry for entry in self._entries if self._is_valid(entry)]
         heapify(self._entries)
         assert len(self._entries) == len(self._tickets), "a ticket without an entry, or two of them"

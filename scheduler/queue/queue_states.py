@@ -36,7 +36,7 @@ class Gates:
         self._observer = observer
 
     def is_closed_for(self, queued: QueuedPod) -> bool:
-        """Run the gates for *queued*, and return whether one keeps it out; *queued* shows which."""
+        """Run the gates for *queued*; return whether one keeps it out, and note which one."""
         profile = queued.pod.spec.scheduler_name
         rules = self._rules.get(profile)
         gates = rules.gates if rules else ()
@@ -164,7 +164,7 @@ class QueueStates:
             self._observer.incoming(QueueState.UNSCHEDULABLE.value, reason.label)
 
     def reposition(self, queued: QueuedPod) -> None:
-        """Note that *queued*, whose state stays, may go earlier or later than before."""
+        """Sort *queued* in again after an update; its state stays."""
         assert queued.state is not None, str(queued)
         self._stores[queued.state].add(queued)
 

@@ -1,4 +1,4 @@
-"""A pod with what the queue remembers of it, from its first appearance to its binding."""
+"""A pod and its record in the queue, from the time it is added until it is bound or deleted."""
 
 from dataclasses import dataclass, field
 from math import nan
@@ -8,7 +8,7 @@ from scheduler.model.pod import Pod
 from scheduler.queue.queue_state import Cause, QueueState
 
 HISTORY_LENGTH: Final = 16
-"""Enough to see how a pod came into a state that it should not have; each pod pays for it."""
+"""How many moves each pod remembers: enough to see how it came into a wrong state."""
 
 _NONE: Final[frozenset[str]] = frozenset()
 
@@ -33,7 +33,7 @@ class QueuedPod:
 
     Args:
         pod: Its newest version, except in flight: there it is the version that is being decided.
-        timestamp: When it came, or came back from its latest attempt; other moves leave it.
+        timestamp: When it was added or last parked; other moves do not change it.
         order: Breaks ties between equal timestamps: the order of arrival.
         attempts: How often it was popped.
         unschedulable_count: How many of its attempts ended without a node that fits.
@@ -47,7 +47,7 @@ class QueuedPod:
         flushed: Whether it was requeued only because it had waited for too long.
         backoff_expiry: When its backoff ends, once that has been computed.
         state: Its state in the queue; only ``QueueStates.move`` changes it.
-        history: Its latest moves, for people: reason and state.
+        history: Its latest moves, as reason and new state; for messages of failed assertions.
     """
 
     pod: Pod
@@ -76,7 +76,7 @@ class QueuedPod:
         return "\n".join(lines)
 
     @property
-    def failed(self) -> bool:
+    def ended_in_error(self) -> bool:
         """Whether its latest attempt ended in an error rather than with a plugin's rejection."""
         return not self.rejected_by
 
@@ -89,7 +89,7 @@ class QueuedPod:
         self.rejected_by, self.pending = rejected_by | pending, pending
         # Upstream counts errors apart as well: backoff grows with errors in a row, and a rejection
         # in between proves that the error has gone.
-        if self.failed:
+        if self.ended_in_error:
             self.consecutive_errors += 1
         else:
             self.unschedulable_count += 1

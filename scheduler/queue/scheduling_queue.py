@@ -1,4 +1,4 @@
-"""The door of the queue: every fact about a waiting pod enters here, and the next pod leaves here.
+"""The scheduling queue as its callers see it: facts about pods go in, `pop` returns the next pod.
 
 Source: ``pkg/scheduler/backend/queue/scheduling_queue.go``. There each queue has its own lock; here
 one loop is the only caller, so nothing needs one.
@@ -38,7 +38,7 @@ TIMEOUT_CHECK_SECONDS: Final = 30.0
 """Upstream looks for pods that have waited for too long as often."""
 
 PODS_AT_ONCE: Final = 512
-"""How many pods one call moves, where a single change can wake thousands: some milliseconds."""
+"""How many pods one call moves: a change can wake thousands, and sockets need service between."""
 _ADD_LABEL: Final = UNSCHEDULABLE_POD_ADD.label
 _UPDATE_LABEL: Final = UNSCHEDULABLE_POD_UPDATE.label
 _DELETED: Final = MoveReason(Cause.DELETED)
@@ -132,13 +132,13 @@ class SchedulingQueue:
     @property
     def ready(self) -> bool:
         """Whether ``pop`` would return a pod."""
-        early = self._states.backoff.first_to_fetch_early
+        early = self._states.backoff.first_to_pop_early
         return bool(self._states.active) or early() is not None
 
     def pop(self, now: float) -> QueuedPod | None:
         """Return the pod that goes next; None where none is ready.
 
-        If none is active, a pod whose backoff runs goes early: an idle scheduler has nothing
+        If none is active, a pod is popped before its backoff is over: an idle scheduler has nothing
         better to do (upstream's SchedulerPopFromBackoffQ).
         """
         # Each of these may make ready a pod that is more important than all that are active.
@@ -146,7 +146,7 @@ class SchedulingQueue:
             self.catch_up()
         queued = self._states.active.first()
         if queued is None:
-            queued = self._states.backoff.first_to_fetch_early()
+            queued = self._states.backoff.first_to_pop_early()
             if queued is None:
                 return None
             self._observer.incoming("active", POP_FROM_BACKOFF_QUEUE)
@@ -201,12 +201,12 @@ class SchedulingQueue:
 
     # What may help pods that wait.
 
-    def note(
+    def requeue_on(
         self, change: Change, now: float, *, only: Callable[[Pod], bool] | None = None
     ) -> None:
-        """Requeue the pods which *change* could help, of those that *only* picks.
+        """Requeue the pods which *change* could help (upstream's MoveAllToActiveOrBackoffQueue).
 
-        Where these are many, some are left for ``catch_up``.
+        *only* restricts them further. Where they are many, some are left for ``catch_up``.
         """
         registered = self._hints.registered_for(change.event)
         if not registered.rejectors and not change.event.wildcard:
@@ -220,9 +220,9 @@ class SchedulingQueue:
             self.catch_up()
 
     def catch_up(self) -> bool:
-        """Go on with new rules and pending changes, a few pods at a time; return if more are left.
+        """Apply new rules and pending changes to some pods; return whether more pods are left.
 
-        Nothing is popped before all is done.
+        No pod is popped before all of it is done.
         """
         for _ in range(min(len(self._reloaded), PODS_AT_ONCE)):
             self._reload(self._reloaded.popleft(), self._reloading)
@@ -230,25 +230,25 @@ class SchedulingQueue:
             return True
         for _ in range(min(len(self._pending_changes), PODS_AT_ONCE)):
             queued, change, reason = self._pending_changes.popleft()
-            # Whatever moved the pod meanwhile is newer than the change, and stands.
+            # A pod that moved meanwhile was judged by something newer than this change.
             if queued.state in WAITING:
                 self._reconsider(queued, change, reason)
         return bool(self._pending_changes)
 
     def activate(self, uids: Iterable[PodUid], now: float) -> None:
-        """Make pods ready and cut their backoff short; gates still count."""
+        """Make pods ready and end their backoff, unless a gate keeps them out."""
         reason = MoveReason(Cause.ACTIVATED, FORCE_ACTIVATE.label, now)
         for uid in uids:
             if popped := self._states.in_flight.pods.get(uid):
-                # If its attempt fails, it finds the record and is requeued, not left to wait.
+                # If the attempt fails, `park` finds this record and requeues the pod.
                 self._states.in_flight.record(Change(FORCE_ACTIVATE, None, popped.pod))
             elif (queued := self._states.queued.get(uid)) and queued.state is not QueueState.ACTIVE:
                 self._states.make_ready(queued, reason)
 
     def flush(self, now: float) -> None:
-        """End what has lasted long enough: backoffs, waits for a change, foreign nominations.
+        """End backoffs, waits for a change and foreign nominations whose time is over.
 
-        Of many pods only a part moves, and ``next_flush`` is now.
+        At most PODS_AT_ONCE pods of a kind move; while more are due, ``next_flush`` is past.
         """
         if self.catch_up():
             return
@@ -278,7 +278,7 @@ class SchedulingQueue:
         sort_key: SortKey | None = None,
         settings: QueueSettings | None = None,
     ) -> None:
-        """Go on with other plugins: gates run again, and no earlier rejection counts.
+        """Replace the plugins' gates and hints: gates run again, no earlier rejection counts.
 
         *settings* count for pods that fail from now on. Where many wait, some are left for
         ``catch_up``.
@@ -298,7 +298,7 @@ class SchedulingQueue:
         """Nominate a pod that was just decided about, as *order* says.
 
         Our nomination stays if *order* is to keep it, even where the pod's status does not show it
-        yet. The pod itself is not requeued if its own nomination ends: it was not in its own way.
+        yet. The pod itself is not requeued: its own nomination never counted against it.
         """
         if isinstance(order, Keep):
             self._nominator.refresh(pod)
@@ -306,9 +306,9 @@ class SchedulingQueue:
             self._note_freed(self._nominator.add(pod, order), now, but=pod.uid)
 
     def withdraw(self, pod: Pod, now: float, *, placed_on: str = "") -> None:
-        """End the nomination of a pod, and requeue pods that were rejected because of it.
+        """Clear the nomination of a pod, and requeue pods that could use the capacity.
 
-        None of these can gain where the pod uses that capacity itself, *placed_on* the node.
+        None is requeued where the pod uses that capacity itself: it is *placed_on* the same node.
         """
         if given_up := self._nominator.delete(pod.uid, placed_on=placed_on):
             self._note_freed(given_up, now)
@@ -399,7 +399,7 @@ class SchedulingQueue:
         Pods of higher priority did not count the nominee, so they gain nothing.
         """
         if nominee is not None:
-            self.note(
+            self.requeue_on(
                 Change(ASSIGNED_POD_DELETE, nominee, None),
                 now,
                 only=lambda pod: pod.priority <= nominee.priority and pod.uid != but,

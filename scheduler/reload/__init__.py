@@ -3,7 +3,7 @@
 First comes a plan: whether the text can be read, whether it needs a restart, which plugins it names
 and which permissions and watches those need. Only then is anything done, and the last step is one
 message to the loop, between two pods. Whatever fails on the way leaves the earlier configuration in
-force, whole. This room imports loop, process and most rooms below them; only app imports it.
+force, whole.
 
 This room imports config, crds, errors, framework, kube, loop, model, observe, out_of_tree, plugins,
 process and queue. It is imported by app.

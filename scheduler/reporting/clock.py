@@ -1,4 +1,4 @@
-"""The two times that the scheduler needs, as one value that composition hands over."""
+"""Monotonic time and the time of day, passed to constructors so that tests can replace both."""
 
 import time
 from collections.abc import Callable

@@ -33,7 +33,7 @@ class AttemptFailure:
         message: What condition and event say.
         reason: ``Unschedulable`` or ``SchedulerError``.
         rejected_by: Plugins whose hints may wake the pod; empty sends it into the error backoff.
-        pending: Those of them that want the pod back without a backoff.
+        pending: Those of them whose hints requeue the pod without backoff.
         nomination: Whether the pod's nominated node is kept, set or cleared.
         plugin: The plugin to blame for an error.
     """
@@ -47,7 +47,7 @@ class AttemptFailure:
 
     @classmethod
     def error(cls, message: str, plugin: str = "") -> "AttemptFailure":
-        """Return the failure of an attempt that went wrong."""
+        """Return the failure of an attempt that ended in an error."""
         return cls(message, SCHEDULER_ERROR, plugin=plugin)
 
     @classmethod
@@ -94,7 +94,7 @@ class FailureHandler:
     """Puts pods whose attempt failed back into the queue, and reports why.
 
     Args:
-        pending: Knows the newest version of each pod.
+        pending: Has the newest version of each pending pod.
         status: Writes conditions and nominations.
     """
 
@@ -125,7 +125,7 @@ class FailureHandler:
         if newest is None or not self._pending.is_ours(newest):
             self._queue.done(queued.pod.uid)
         elif newest.uid != queued.pod.uid:
-            # A new pod of the same name: the verdict on its predecessor says nothing about it.
+            # A new pod of the same name: nothing is reported to it about its predecessor.
             self._queue.done(queued.pod.uid)
             return
         else:

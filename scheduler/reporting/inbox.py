@@ -8,7 +8,7 @@ from collections.abc import Callable
 from scheduler.model.fact import Fact
 
 Message = Fact | Callable[[], None]
-"""A fact, or a call that a task wants the loop to make: the loop is the only writer."""
+"""A fact, or a function for the loop to call: tasks report so, since only the loop writes."""
 
 
 class Inbox:
@@ -16,7 +16,7 @@ class Inbox:
 
     def __init__(self) -> None:
         self._messages: deque[Message] = deque()
-        self._stirred = asyncio.Event()
+        self._woken = asyncio.Event()
 
     def __len__(self) -> int:
         return len(self._messages)
@@ -24,19 +24,19 @@ class Inbox:
     def put(self, message: Message) -> None:
         """Append *message*, and wake the loop."""
         self._messages.append(message)
-        self._stirred.set()
+        self._woken.set()
 
     def take(self) -> Message | None:
         """Remove and return the oldest message; None if there is none."""
         return self._messages.popleft() if self._messages else None
 
-    def stir(self) -> None:
+    def wake(self) -> None:
         """Wake the loop without a message."""
-        self._stirred.set()
+        self._woken.set()
 
     async def wait(self, timeout_seconds: float | None) -> None:
-        """Return after the next ``put`` or ``stir``, or after *timeout_seconds*."""
-        if not self._stirred.is_set():
+        """Return after the next ``put`` or ``wake``, or after *timeout_seconds*."""
+        if not self._woken.is_set():
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._stirred.wait(), timeout_seconds)
-        self._stirred.clear()
+                await asyncio.wait_for(self._woken.wait(), timeout_seconds)
+        self._woken.clear()

@@ -13,7 +13,7 @@ from scheduler.reporting.telemetry import Telemetry
 
 
 class StatusWriter:
-    """Sends status patches, one request a pod at a time."""
+    """Sends status patches; for each pod, one request at a time."""
 
     def __init__(self, requests: Requests, telemetry: Telemetry) -> None:
         self._requests = requests

@@ -12,8 +12,8 @@ S = TypeVar("S")
 class Tasks(Generic[S]):
     """Tasks that are under way, each with its subject, such as the pod that it binds.
 
-    Only the loop writes to cache and queue, so a task reports what it found out as a call that the
-    loop makes.
+    Only the loop writes to cache and queue, so a task reports its result as a function for the loop
+    to call.
     """
 
     def __init__(self, inbox: Inbox) -> None:
@@ -53,7 +53,7 @@ class Tasks(Generic[S]):
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         del self._subjects[task]
-        self._inbox.stir()  # the loop takes no pod while too many binds are in flight
+        self._inbox.wake()  # the loop takes no pod while too many binds are in flight
         if not task.cancelled() and (bug := task.exception()) is not None:
             # A defect of ours ends the loop: nobody knows what else the task left half done.
             self._inbox.put(lambda: _raise(bug))

@@ -1,8 +1,8 @@
-"""Tools for testing a plugin, and what our own tests are made of.
+"""Tools for testing a plugin, which our own tests use as well.
 
 Builders make pods, nodes and other objects from a few words, through the same decoder that reads
-the API server's answers, so a test can hold nothing that a cluster could not; ``make_table`` puts
-them into rows. ``check_plugin`` holds a plugin to its contract. The product imports none of this.
+the API server's answers, so a test can make no object that a cluster could not have; ``make_table``
+puts them into rows. ``check_plugin`` checks a plugin against the contract.
 
 This room imports binding, config, errors, framework, kube, loop, model, observe, out_of_tree,
 plugins, queue, reporting and snapshot. No other imports it.

@@ -54,7 +54,7 @@ def make_pod(
     status: Fragment | None = None,
     **spec: Any,
 ) -> Pod:
-    """Build a pod: one container, nothing requested, not bound, unless told otherwise.
+    """Build a pod: one container, nothing requested and not bound by default.
 
     Args:
         name: Name; names make UIDs, so equal names of one namespace make one pod.
@@ -215,7 +215,7 @@ def _metadata(
     known = {
         "name": name,
         "namespace": namespace,
-        # Never equal to the key: whoever confuses the two shall notice.
+        # Never equal to the key, so that code which confuses the two fails.
         "uid": uid or "-".join(filter(None, ("uid", namespace, name))),
         "resourceVersion": "1",
         "labels": parse_labels(labels),

@@ -1,14 +1,14 @@
-"""Does a plugin keep its contract?
+"""Checks a plugin against the contract.
 
 ::
 
     def test_prefer_spot_keeps_the_contract():
         check_plugin(PreferSpot())
 
-The plugin is asked about pods and clusters of all sorts, and what it answers is held against the
-rules of ``docs/plugins.md``: one answer a row, in the right shape; the same answer to the same
-question; rows in any order; every row its own world. What no test can see (clocks, requests, logs)
-remains the author's word.
+The plugin is called for pods and clusters of many kinds, and its answers are checked against the
+rules of ``docs/plugins.md``: one value for each row, in the right shape; equal answers to equal
+calls, in any order of the rows; each row of a what-if table judged as if only that node had
+changed. What no test can observe (clocks, requests, logs) is not checked.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,12 +25,12 @@ from scheduler.model.node import Node
 from scheduler.model.pod import Pod
 from scheduler.out_of_tree.stall_timer import StallTimer
 from scheduler.snapshot.node_table import NodeTable
-from scheduler.testing.asked_plugin import AskedPlugin
 from scheduler.testing.builders import make_node, make_pod
+from scheduler.testing.checked_plugin import CheckedPlugin
 from scheduler.testing.example_clusters import (
     Cluster,
     Interests,
-    ListeningTable,
+    RecordingTable,
     make_cluster,
     make_pods,
 )
@@ -46,7 +46,7 @@ _BESIDES: Final = frozenset({"normalize", "unreserve"})
 
 
 def check_plugin(plugin: object, *, pods: Iterable[Pod] = (), nodes: Iterable[Node] = ()) -> None:
-    """Hold *plugin* to its contract.
+    """Check *plugin* against the contract.
 
     Args:
         plugin: The plugin, built.
@@ -60,18 +60,18 @@ def check_plugin(plugin: object, *, pods: Iterable[Pod] = (), nodes: Iterable[No
     timer = StallTimer()
     with timer.borrowed():
         _examine(
-            _Examination(plugin, AskedPlugin(plugin, timer), (*make_pods(), *pods), tuple(nodes))
+            _Examination(plugin, CheckedPlugin(plugin, timer), (*make_pods(), *pods), tuple(nodes))
         )
 
 
 def _examine(examination: "_Examination") -> None:
     examination.check_declarations()
-    examination.listen()
+    examination.record_labels()
     for cluster in examination.clusters():
         for pod in examination.pods:
             examination.check_about_nodes(pod, cluster)
     for pod in examination.pods:
-        examination.check_every_row_its_own_world(pod)
+        examination.check_rows_are_independent(pod)
         examination.check_about_the_pod(pod)
         examination.check_hints(pod)
     examination.check_order()
@@ -81,14 +81,14 @@ class _Examination:
     """One plugin under examination.
 
     Args:
-        plugin: Whom to ask.
-        asked: Asks it.
-        pods: What to ask about.
+        plugin: The plugin itself.
+        asked: Calls its methods.
+        pods: The pods to call it with.
         nodes: What the author adds to every cluster but the empty one.
     """
 
     def __init__(
-        self, plugin: Any, asked: AskedPlugin, pods: Sequence[Pod], nodes: Sequence[Node]
+        self, plugin: Any, asked: CheckedPlugin, pods: Sequence[Pod], nodes: Sequence[Node]
     ) -> None:
         self._plugin = plugin
         self._asked = asked
@@ -103,10 +103,10 @@ class _Examination:
         yield make_cluster(_FEW, self._interests, self._nodes)
         yield make_cluster(_MANY, self._interests, self._nodes)
 
-    def listen(self) -> None:
+    def record_labels(self) -> None:
         """Find out which node labels the plugin reads."""
         table = make_cluster(_FEW, Interests()).table(
-            lambda columns: ListeningTable(columns, self._interests)
+            lambda columns: RecordingTable(columns, self._interests)
         )
         for pod in self.pods:
             self._asked.judgement(pod, table)
@@ -119,9 +119,9 @@ class _Examination:
         name = self._asked.declared("name")
         if not isinstance(name, str) or not name:
             self._asked.fail(f"it needs a name: a text, not {name!r}")
-        if not any(self._asked.serves(method) for method in _METHODS if method not in _BESIDES):
+        if not any(self._asked.has(method) for method in _METHODS if method not in _BESIDES):
             self._asked.fail("it serves no extension point; is a method misspelled?")
-        if self._asked.serves("reserve") and not self._asked.serves("unreserve"):
+        if self._asked.has("reserve") and not self._asked.has("unreserve"):
             self._asked.fail("it has reserve and no unreserve, which takes back what was noted")
         if isinstance(self._asked.declared("needs", ()), str):
             self._asked.fail("needs is one text; it is a list of them")
@@ -155,7 +155,7 @@ class _Examination:
             self._asked.fail(f"it changed what it was given; asked about {about}")
 
     def _check_part(self, pod: Pod, table: NodeTable, about: str) -> None:
-        """Hold verdicts and raw scores of some rows against those among all rows."""
+        """Compare verdicts and raw scores of some rows alone with those among all rows."""
         rows = np.arange(0, len(table), 2, dtype=np.intp)
         what = f"node_local is promised, but every second row among all and then alone, {about}"
         part = self._raw_answers(pod, table.select(rows))
@@ -181,44 +181,44 @@ class _Examination:
         rows = [[None] * len(table) if column is None else column for column in columns]
         return dict(zip(table.names, zip(*rows, strict=True), strict=True))
 
-    def check_every_row_its_own_world(self, pod: Pod) -> None:
-        """Hold a what-if table against clusters in which only one node really changed."""
-        if not self._asked.serves("filter"):
+    def check_rows_are_independent(self, pod: Pod) -> None:
+        """Compare a what-if table with clusters in which only one node really changed."""
+        if not self._asked.has("filter"):
             return
         cluster = make_cluster(_FEW, self._interests, self._nodes)
         guest = make_pod("guest", requests="1 cpu, 2Gi", labels="app=web", host_ports=(8080,))
         table = cluster.table()
         coming = {row: [guest.on(name)] for row, name in enumerate(table.names)}
-        self._check_worlds(pod, cluster, "with a pod more", table.each(adding=coming), coming, {})
+        self._check_what_if(pod, cluster, "with a pod more", table.each(adding=coming), coming, {})
         if not judges_changed_rows(self._plugin):
-            return  # the runner shows it one world after the other
+            return  # the runner calls it for one changed row at a time
         there = {row: list(table.pods_on(row)) for row in range(len(table))}
         empty = table.each(removing=there)
-        self._check_worlds(pod, cluster, "without its pods", empty, {}, there)
+        self._check_what_if(pod, cluster, "without its pods", empty, {}, there)
         back = {row: pods[:1] for row, pods in there.items()}
         gone = {row: pods[1:] for row, pods in there.items()}
         given_back = empty.each(adding=back)
-        self._check_worlds(pod, cluster, "with one pod given back", given_back, {}, gone)
+        self._check_what_if(pod, cluster, "with one pod given back", given_back, {}, gone)
 
-    def _check_worlds(
+    def _check_what_if(
         self,
         pod: Pod,
         cluster: Cluster,
         what: str,
-        worlds: NodeTable,
+        table: NodeTable,
         coming: Mapping[int, Sequence[Pod]],
         gone: Mapping[int, Sequence[Pod]],
     ) -> None:
-        """Hold each row of *worlds* against a cluster where only its node is *what* it says."""
-        together = self._asked.judgement(pod, worlds)
-        for row, name in enumerate(worlds.names):
+        """Compare each row of *table* with a cluster in which only its node changed."""
+        together = self._asked.judgement(pod, table)
+        for row, name in enumerate(table.names):
             changed = cluster.changed(coming.get(row, ()), gone.get(row, ()))
             alone = self._asked.judgement(pod, changed.table())
             if together[row] != alone[row]:
                 self._asked.fail(
                     f"every row must be its own world: in a what-if table of nodes {what}, filter"
-                    f" says {_told(together[row])} about {name}; in a cluster where only that"
-                    f" changed, it says {_told(alone[row])} (pod {pod.name!r})"
+                    f" says {_in_words(together[row])} about {name}; in a cluster where only that"
+                    f" changed, it says {_in_words(alone[row])} (pod {pod.name!r})"
                 )
 
     # What it says about the pod.
@@ -226,17 +226,17 @@ class _Examination:
     def check_about_the_pod(self, pod: Pod) -> None:
         """Ask what does not depend on all nodes."""
         asked = self._asked
-        if asked.serves("pre_enqueue") and asked.gate(pod) != asked.gate(pod):
+        if asked.has("pre_enqueue") and asked.gate(pod) != asked.gate(pod):
             asked.fail(f"pre_enqueue gave two answers about pod {pod.name!r}")
-        if not any(asked.serves(method) for method in ("reserve", "permit", "pre_bind")):
+        if not any(asked.has(method) for method in ("reserve", "permit", "pre_bind")):
             return
         table = make_cluster(_FEW, self._interests, self._nodes).table()
         node = table.names[0]
-        if asked.serves("reserve"):
+        if asked.has("reserve"):
             asked.reserve(pod, node, table)
-        if asked.serves("permit"):
+        if asked.has("permit"):
             asked.permit(pod, node)
-        if asked.serves("pre_bind") and not iscoroutinefunction(asked.declared("pre_bind")):
+        if asked.has("pre_bind") and not iscoroutinefunction(asked.declared("pre_bind")):
             asked.pre_bind(pod, node, table)
 
     def check_hints(self, pod: Pod) -> None:
@@ -260,7 +260,7 @@ class _Examination:
 
     def check_order(self) -> None:
         """Check that sort_key puts any pods in order."""
-        if not self._asked.serves("sort_key"):
+        if not self._asked.has("sort_key"):
             return
         keys = self._asked.sort_keys(self.pods)
         if keys != self._asked.sort_keys(self.pods):
@@ -273,7 +273,8 @@ class _Examination:
         for name, answer in first.items():
             if second[name] != answer:
                 self._asked.fail(
-                    f"{question}: {name} was answered {_told(answer)}, then {_told(second[name])}"
+                    f"{question}: {name} was answered {_in_words(answer)},"
+                    f" then {_in_words(second[name])}"
                 )
 
 
@@ -282,10 +283,10 @@ def _frozen(pod: Pod, cluster: Cluster) -> bytes:
     return msgspec.json.encode((pod, cluster.nodes, cluster.placed))
 
 
-def _told(answer: object) -> str:
-    """Say an answer about one node in a few words."""
+def _in_words(answer: object) -> str:
+    """Return an answer about one node in a few words."""
     if isinstance(answer, tuple):
-        return ", ".join(_told(part) for part in answer if part is not None) or "nothing"
+        return ", ".join(_in_words(part) for part in answer if part is not None) or "nothing"
     if isinstance(answer, frozenset):
         said = sorted(f"{text!r}{'' if helps else ' for good'}" for text, helps in answer)
         return f"refused: {'; '.join(said)}" if said else "feasible"

@@ -1,6 +1,6 @@
 """Objects as the API server holds them: JSON documents under their API paths, and patches of them.
 
-A document is never changed in place once it is stored: whoever was given it may keep it.
+A document is never changed in place once it is stored, so a reader may keep it.
 """
 
 import re

@@ -1,8 +1,8 @@
-"""Example clusters: the variety that a plugin must cope with, and what it is known to look at.
+"""Example clusters: nodes and pods of many kinds, with the labels that the plugin reads.
 
-A table that listens notes which node labels a plugin asks about. The nodes made afterwards carry
-them, some with the values asked for, some with others and some not at all, so that a plugin which
-knows its own labels only is still shown nodes that it rejects and nodes that it likes.
+A `RecordingTable` records which node labels a plugin reads. The nodes that are made afterwards have
+these labels, some with the values that the plugin compares with, some with others, and some not at
+all: so a plugin is called for nodes that it rejects and for nodes that it prefers.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -55,7 +55,7 @@ class Cluster:
 
 @dataclass(slots=True)
 class Interests:
-    """What a plugin was heard to ask about node labels: candidate values by key."""
+    """The node labels that a plugin reads: candidate values by key."""
 
     values: dict[str, list[str]] = field(default_factory=dict)
 
@@ -73,8 +73,8 @@ class Interests:
                 yield key, value
 
 
-class ListeningTable(NodeTable):
-    """A table that notes which labels are asked about."""
+class RecordingTable(NodeTable):
+    """A table that records which labels are read."""
 
     __slots__ = ("_interests",)
 

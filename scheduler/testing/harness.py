@@ -48,7 +48,7 @@ _BEGINNING: Final = datetime.fromisoformat(NOW).timestamp()
 _LATE: Final = ("reserve", "permit", "pre_bind")
 
 
-class Heard(Recorder):
+class RecordedEvents(Recorder):
     """Keeps the events that the scheduler wants delivered."""
 
     def __init__(self) -> None:
@@ -88,12 +88,12 @@ class Harness:
             settings.rng.seed(seed)
         resources = tuple(watching)
         chosen = tuple(profiles) or (default_profile(*plugins),)
-        self.heard = Heard()
+        self.recorder = RecordedEvents()
         self.metrics = Metrics()
         self.api = api or SimulatedApi(watching=resources)
         self._requests = requests or self.api
         self._telemetry = Telemetry(self.metrics)
-        self._telemetry.recorder = self.heard
+        self._telemetry.recorder = self.recorder
         self._listed = listed
         self._settings = {
             "configuration": LoopConfiguration(
@@ -114,7 +114,7 @@ class Harness:
             requests=self._requests,
             binds=BindingRequests(self._requests, _no_limit, self._telemetry),
             telemetry=self._telemetry,
-            # The time of day moves along: stamps are part of what a status says.
+            # The time of day advances, too: statuses contain timestamps.
             clock=Clock(now, lambda: _BEGINNING + now()),
             **self._settings,  # type: ignore[arg-type] # of as many types as there are settings
         )
@@ -138,7 +138,7 @@ class Harness:
         if error is None:
             self.check_invariants()
 
-    # For tests: changes, and what became of them.
+    # For tests: changes, and their results.
 
     def create(self, *items: KubeObject) -> None:
         """Create objects in the cluster."""
@@ -173,7 +173,7 @@ class Harness:
 
     def events_of(self, pod: Pod) -> list[tuple[str, str]]:
         """Return reason and note of the events about *pod*, in order."""
-        return [(e.reason, e.note) for e in self.heard.events if e.regarding.uid == pod.uid]
+        return [(e.reason, e.note) for e in self.recorder.events if e.regarding.uid == pod.uid]
 
     def attempts(self, result: str) -> int:
         """Return how many attempts ended as *result*: scheduled, unschedulable or error."""

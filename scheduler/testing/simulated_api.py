@@ -1,4 +1,4 @@
-"""An API server in memory, with watches and faults on demand.
+"""An API server in memory, with watches and planned faults.
 
 It keeps documents under their API paths, as the real one does, answers ``Requests`` with the parts
 that the scheduler reads, and delivers changes as facts. A `Fault` refuses, delays or loses an

@@ -91,7 +91,7 @@ class Speaker:
     def __call__(self, now, command):
         verb, *rest = command.split()
         if verb in CHANGES:
-            self.queue.note(CHANGES[verb](*rest), now)
+            self.queue.requeue_on(CHANGES[verb](*rest), now)
             answer = ""
         else:
             answer = getattr(self, verb)(now, *rest) or ""

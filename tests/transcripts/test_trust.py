@@ -19,7 +19,7 @@ class Speaker:
     """Says each command to a ledger, and describes what it changed."""
 
     def __init__(self):
-        self.ledger = TrustLedger(most=3)
+        self.ledger = TrustLedger(maximum=3)
 
     def __call__(self, now, command):
         verb, *rest = command.split()

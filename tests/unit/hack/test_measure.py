@@ -4,7 +4,7 @@ from hack.measure.path import trace
 from hack.measure.shape import measure
 
 FUNCTIONS_MAXIMUM = 45
-MODULES_MAXIMUM = 22
+MODULES_MAXIMUM = 20
 
 CODE = '''"""A docstring.
 

@@ -19,7 +19,7 @@ def gauge(load):
 def test_custom_objects_are_cached_and_wake_the_queue():
     noted = []
     cache = ClusterCache()
-    queue = SimpleNamespace(note=lambda change, _now: noted.append(change))
+    queue = SimpleNamespace(requeue_on=lambda change, _now: noted.append(change))
     handlers = FactHandlers(
         cache=cache,
         queue=queue,

@@ -346,10 +346,10 @@ async def test_the_room_that_a_failed_binding_leaves_wakes_others(rejects, order
     async with Harness(clerk) as cluster:
         diary = []
         queue = cluster.core.queue
-        note, park = queue.note, queue.park
-        queue.note = lambda change, *a, **k: (
+        requeue_on, park = queue.requeue_on, queue.park
+        queue.requeue_on = lambda change, *a, **k: (
             diary.append("freed") if change.event.label == "AssignedPodDelete" else None,
-            note(change, *a, **k),
+            requeue_on(change, *a, **k),
         )[1]
         queue.park = lambda *a, **k: (diary.append("failed"), park(*a, **k))[1]
         cluster.create(make_node("a"), pod := make_pod())

@@ -11,14 +11,14 @@ from scheduler.testing.clock import in_virtual_time
 class Office:
     """Everybody who is let in stays for a second."""
 
-    def __init__(self, places=1):
-        self.turns = PrioritySemaphore(places)
+    def __init__(self, slots=1):
+        self.semaphore = PrioritySemaphore(slots)
         self.came = []
         self.inside = self.most = 0
 
     def visit(self, name, priority=0):
         async def visit():
-            async with self.turns.take(priority):
+            async with self.semaphore.acquire(priority):
                 self.came.append(name)
                 self.inside += 1
                 self.most = max(self.most, self.inside)
@@ -37,16 +37,16 @@ async def test_the_most_important_is_next_and_of_equals_the_earliest():
     assert office.came == ["a", "c", "e", "b", "d"]
 
 
-@pytest.mark.parametrize("places", [1, 3, 10])
+@pytest.mark.parametrize("slots", [1, 3, 10])
 @in_virtual_time
-async def test_never_more_are_inside_than_there_are_places(places):
-    office = Office(places)
+async def test_never_more_are_inside_than_there_are_places(slots):
+    office = Office(slots)
     began = asyncio.get_running_loop().time()
     await asyncio.gather(*(office.visit(number, number % 3) for number in range(9)))
 
-    assert office.most == min(places, 9)
+    assert office.most == min(slots, 9)
     took = asyncio.get_running_loop().time() - began
-    assert took == pytest.approx(-(-9 // places), abs=0.01)
+    assert took == pytest.approx(-(-9 // slots), abs=0.01)
 
 
 @in_virtual_time
@@ -62,19 +62,19 @@ async def test_who_gives_up_waiting_takes_nobodys_place():
 
 @in_virtual_time
 async def test_a_place_that_is_given_to_one_who_has_just_given_up_goes_to_the_next():
-    turns = PrioritySemaphore(1)
+    semaphore = PrioritySemaphore(1)
     came = []
 
     async def visit(name):
-        async with turns.take(0):
+        async with semaphore.acquire(0):
             came.append(name)
 
-    async with turns.take(0):
+    async with semaphore.acquire(0):
         waiting, patient = (asyncio.create_task(visit(name)) for name in ("waiting", "patient"))
         await asyncio.sleep(0)
     waiting.cancel()
     await asyncio.wait((waiting, patient))
 
     assert came == ["patient"]
-    async with asyncio.timeout(1), turns.take(0):
+    async with asyncio.timeout(1), semaphore.acquire(0):
         pass

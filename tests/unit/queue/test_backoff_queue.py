@@ -88,13 +88,13 @@ def test_pods_of_one_window_go_by_priority():
     queue.add(make_failed("high", at=0.9, priority=9))
     queue.add(make_failed("later", at=1.0, priority=99))
 
-    assert queue.first_to_fetch_early().pod.name == "high"
+    assert queue.first_to_pop_early().pod.name == "high"
 
 
 def test_rejected_pods_are_released_before_failed_ones_which_are_never_fetched_early():
     queue = BackoffQueue(1.0, 10.0, by_priority)
     queue.add(failed := make_failed("failed", at=0.0, rejected_by=NONE))
-    assert queue.first_to_fetch_early() is None
+    assert queue.first_to_pop_early() is None
 
     queue.add(rejected := make_failed("rejected", at=1.0))
     assert queue.first_completed(now=3.0) is rejected

@@ -25,7 +25,7 @@ def test_a_change_reaches_only_pods_that_are_picked():
         park(queue, make_pod(name, priority=priority), "Fit")
 
     change = Change(ASSIGNED_POD_DELETE, make_pod("victim"), None)
-    queue.note(change, 5.0, only=lambda pod: pod.priority <= 5)
+    queue.requeue_on(change, 5.0, only=lambda pod: pod.priority <= 5)
 
     assert pop_all(queue) == ["low"]
 
@@ -35,7 +35,7 @@ def test_a_change_that_no_plugin_registered_is_not_even_kept_for_pods_in_flight(
     queue.add(make_pod("a"), 0.0)
     queue.pop(0.0)
 
-    queue.note(NODE_ADDED, 0.0)
+    queue.requeue_on(NODE_ADDED, 0.0)
 
     assert queue.in_flight_counts() == {"PodPopped": 1}
 
@@ -46,7 +46,7 @@ def test_hints_run_only_if_their_plugin_rejected_the_pod():
     queue = make_queue(FIT, never, observer=observer)
     park(queue, make_pod("a"), "Never")
 
-    queue.note(NODE_ADDED, 5.0)
+    queue.requeue_on(NODE_ADDED, 5.0)
 
     assert observer.hints == {("Never", "NodeAdd", "QueueSkip"): 1}
     assert queue.counts()["unschedulable"] == 1
@@ -56,7 +56,7 @@ def test_a_pending_pod_is_ready_at_once():
     queue = make_queue(FIT)
     park(queue, pod := make_pod("a"), pending=["Fit"])
 
-    queue.note(NODE_ADDED, 0.1)
+    queue.requeue_on(NODE_ADDED, 0.1)
 
     assert queue.state_of(pod.uid) is QueueState.ACTIVE
 
@@ -67,7 +67,7 @@ def test_a_pod_that_was_in_flight_for_too_long_backs_off_whatever_happened():
     queue.add(pod := make_pod("held"), 0.0)
     queued = queue.pop(0.0)
     for _ in range(LOG_MAXIMUM + 1):
-        queue.note(TAINT_CHANGED, 1.0)
+        queue.requeue_on(TAINT_CHANGED, 1.0)
 
     assert queue.park(queued, pod, rejected_by=frozenset({"Permit"}), now=2.0) is QueueState.BACKOFF
 

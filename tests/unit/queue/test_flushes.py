@@ -13,7 +13,7 @@ def test_the_next_flush_is_known_in_advance():
     park(queue, make_pod("a"), "Fit", now=0.5)
     assert queue.next_flush(0.5) == 30.0
 
-    queue.note(NODE_ADDED, 0.6)
+    queue.requeue_on(NODE_ADDED, 0.6)
     assert queue.next_flush(0.6) == 2.0
 
     queue.flush(2.0)

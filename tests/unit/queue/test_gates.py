@@ -20,8 +20,8 @@ def test_a_gated_pod_sees_the_events_of_its_gate():
     queue = make_queue(gate, FIT, observer=observer)
     queue.add(pod := make_pod("a", gates=["claims"]), 0.0)
 
-    queue.note(NODE_ADDED, 0.1)
-    queue.note(Change(ASSIGNED_POD_DELETE, make_pod("other"), None), 0.2)
+    queue.requeue_on(NODE_ADDED, 0.1)
+    queue.requeue_on(Change(ASSIGNED_POD_DELETE, make_pod("other"), None), 0.2)
     queue.activate([pod.uid], 0.3)
 
     assert queue.state_of(pod.uid) is QueueState.GATED
@@ -37,7 +37,7 @@ def test_a_gated_pod_does_not_see_the_events_of_its_other_rejectors():
     queue.activate([old.uid], 0.2)
     asked = len(gate.asked)
 
-    queue.note(NODE_ADDED, 5.0)
+    queue.requeue_on(NODE_ADDED, 5.0)
 
     assert queue.state_of(old.uid) is QueueState.GATED
     assert len(gate.asked) == asked
@@ -95,7 +95,7 @@ def test_parking_runs_gates_only_for_pods_that_become_ready():
 
     queue.add(pod := make_pod("b"), 0.0)
     queued = queue.pop(0.0)
-    queue.note(NODE_ADDED, 0.1)
+    queue.requeue_on(NODE_ADDED, 0.1)
     newer = make_pod("b", gates=["preempting"])
     state = queue.park(queued, newer, rejected_by=BY_FIT, now=0.2)
 
@@ -106,7 +106,7 @@ def test_parking_runs_gates_only_for_pods_that_become_ready():
 def test_a_pod_that_backs_off_has_passed_its_gates():
     queue = make_queue(FIT, gate := GateOf("quota"))
     park(queue, old := make_pod("a"), "Fit", now=0.0)
-    queue.note(NODE_ADDED, 0.1)
+    queue.requeue_on(NODE_ADDED, 0.1)
     queue.update(old, make_pod("a", gates=["quota"]), 0.2)
     assert len(gate.asked) == 2
 

@@ -12,7 +12,7 @@ def test_incoming_pods_are_counted_by_state_and_event():
     observer = CountingObserver()
     queue = make_queue(FIT, GateOf("quota"), observer=observer)
     park(queue, a := make_pod("a"), "Fit", now=0.0)
-    queue.note(NODE_ADDED, 0.5)
+    queue.requeue_on(NODE_ADDED, 0.5)
     queue.flush(2.0)
     queue.activate([a.uid], 2.0)
     park(queue, make_pod("b", priority=1), now=2.0)
@@ -32,7 +32,7 @@ def test_a_pod_fetched_early_is_counted_as_such():
     observer = CountingObserver()
     queue = make_queue(FIT, observer=observer)
     park(queue, make_pod("a"), "Fit", now=0.0)
-    queue.note(NODE_ADDED, 0.5)
+    queue.requeue_on(NODE_ADDED, 0.5)
 
     assert queue.pop(0.6).attempts == 2
     assert observer.incoming_pods["active", "PopFromBackoffQ"] == 1
@@ -54,7 +54,7 @@ def test_a_pod_counts_once_for_each_rejector_as_long_as_it_waits(leave):
         queue.activate([pod.uid], 0.4)
         queue.pop(0.4)
     elif leave == "delete from backoff":
-        queue.note(NODE_ADDED, 0.4)
+        queue.requeue_on(NODE_ADDED, 0.4)
     elif leave == "delete from active":
         queue.activate([pod.uid], 0.4)
     if leave != "pop":

@@ -33,7 +33,7 @@ def test_a_failed_pod_goes_behind_its_equals():
     queue.add(make_pod("newer"), 0.0)
 
     queue.park(queue.pop(0.0), failed, rejected_by=BY_FIT, now=1.0)
-    queue.note(NODE_ADDED, 5.0)
+    queue.requeue_on(NODE_ADDED, 5.0)
 
     assert pop_all(queue) == ["newer", "failed"]
 
@@ -46,7 +46,7 @@ def test_pods_that_fail_at_once_go_in_the_order_of_failing():
     for queued in (b, a):
         queue.park(queued, queued.pod, rejected_by=BY_FIT, now=1.0)
 
-    queue.note(NODE_ADDED, 5.0)
+    queue.requeue_on(NODE_ADDED, 5.0)
 
     assert pop_all(queue) == ["b", "a"]
 
@@ -64,7 +64,7 @@ def test_a_changed_priority_counts_at_once():
 def test_attempts_and_the_first_chance_survive_failures():
     queue = make_queue(FIT)
     park(queue, pod := make_pod("a"), "Fit", now=3.0)
-    queue.note(NODE_ADDED, 10.0)
+    queue.requeue_on(NODE_ADDED, 10.0)
     queued = queue.pop(10.0)
 
     assert (queued.attempts, queued.initial_attempt, queued.timestamp) == (2, 3.0, 3.0)
@@ -84,7 +84,7 @@ def test_a_pod_that_met_an_error_backs_off_and_events_leave_it_there():
     queue = make_queue(FIT)
     park(queue, pod := make_pod("a"))
 
-    queue.note(NODE_ADDED, 0.5)
+    queue.requeue_on(NODE_ADDED, 0.5)
 
     assert queue.state_of(pod.uid) is QueueState.BACKOFF
     assert queue.pop(0.6) is None

@@ -230,7 +230,9 @@ class QueueConversation(RuleBasedStateMachine):
 
     @rule(change=st.sampled_from(CHANGES), picky=st.booleans())
     def note(self, change, picky):
-        self.queue.note(change, self.now, only=(lambda pod: pod.priority < 2) if picky else None)
+        self.queue.requeue_on(
+            change, self.now, only=(lambda pod: pod.priority < 2) if picky else None
+        )
 
     @rule(uids=st.lists(pods, max_size=3))
     def activate(self, uids):

@@ -17,7 +17,7 @@ def crowd(count=2 * PODS_AT_ONCE + 10, **settings):
 
 def test_a_change_requeues_thousands_in_parts():
     queue, pods = crowd()
-    queue.note(NODE_ADDED, 10.0)
+    queue.requeue_on(NODE_ADDED, 10.0)
 
     assert queue.counts()["active"] == PODS_AT_ONCE
     assert queue.catch_up()
@@ -30,7 +30,7 @@ def test_a_change_is_applied_to_all_before_a_pod_is_popped():
     """The most important pod may be the last that the change reaches."""
     queue, _ = crowd()
     park(queue, make_pod("late and important", priority=9), "Fit")
-    queue.note(NODE_ADDED, 10.0)
+    queue.requeue_on(NODE_ADDED, 10.0)
 
     assert queue.pop(10.0).pod.name == "late and important"
 
@@ -38,7 +38,7 @@ def test_a_change_is_applied_to_all_before_a_pod_is_popped():
 def test_a_move_before_a_pending_change_is_applied_stands():
     queue, pods = crowd()
     *_, deleted, activated, updated = pods
-    queue.note(NODE_ADDED, 10.0)
+    queue.requeue_on(NODE_ADDED, 10.0)
     queue.delete(deleted, 10.0)
     queue.activate([activated.uid], 10.0)
     queue.update(updated, newer := make_pod(updated.name, labels="a=b"), 10.0)
@@ -53,7 +53,7 @@ def test_a_pod_in_flight_sees_a_change_that_is_still_pending_for_others():
     queue, _ = crowd()
     queue.add(pod := make_pod("in flight", priority=9), 0.0)
     queued = queue.pop(0.0)
-    queue.note(NODE_ADDED, 10.0)
+    queue.requeue_on(NODE_ADDED, 10.0)
 
     assert queue.park(queued, pod, rejected_by=BY_FIT, now=10.0) is QueueState.BACKOFF
 
@@ -72,7 +72,7 @@ def test_a_flush_of_thousands_goes_on_until_nothing_is_due():
 
 def test_backoffs_of_thousands_end_in_parts():
     queue, pods = crowd()
-    queue.note(NODE_ADDED, 0.5)
+    queue.requeue_on(NODE_ADDED, 0.5)
     while queue.catch_up():
         pass
     assert queue.counts()["backoff"] == len(pods)

@@ -1,4 +1,4 @@
-"""A plugin that is asked one question at a time: does it answer, and in the right shape?"""
+"""Calls one method of a plugin at a time, and checks the type and the shape of each answer."""
 
 from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
@@ -30,14 +30,14 @@ Reasons = frozenset[tuple[str, bool]]
 """Why a node cannot take a pod: reasons, and whether evicting pods could help."""
 
 
-class AskedPlugin:
-    """A plugin, and what it says.
+class CheckedPlugin:
+    """A plugin whose answers are checked against the contract.
 
     A method raises AssertionError, naming the plugin, where the plugin raises, gives no answer in
     time, or gives one of a form that the contract does not know.
 
     Args:
-        timer: Breaks the plugin off.
+        timer: Interrupts a plugin that does not return.
     """
 
     def __init__(self, plugin: Any, timer: StallTimer) -> None:
@@ -45,7 +45,7 @@ class AskedPlugin:
         self._name = getattr(plugin, "name", None) or type(plugin).__name__
         self._plugin_timeout = PluginTimeout((self._name,), timer)
 
-    def serves(self, method: str) -> bool:
+    def has(self, method: str) -> bool:
         """Tell whether the plugin has *method*."""
         return hasattr(type(self._plugin), method)
 
@@ -54,7 +54,7 @@ class AskedPlugin:
         return getattr(self._plugin, name, default)
 
     def fail(self, text: str) -> NoReturn:
-        """Say that the plugin breaks the contract, and how."""
+        """Raise AssertionError: the plugin breaks the contract as *text* describes."""
         raise AssertionError(self._broken(text))
 
     # About nodes.
@@ -62,7 +62,7 @@ class AskedPlugin:
     def judgement(self, pod: Pod, table: NodeTable) -> list[Reasons]:
         """Return why each row cannot take *pod*; nothing where it can."""
         allowed = np.ones(len(table), dtype=np.bool_)
-        if self.serves("pre_filter"):
+        if self.has("pre_filter"):
             match self._ask("pre_filter", pod, table):
                 case None:
                     pass
@@ -83,7 +83,7 @@ class AskedPlugin:
         found: list[set[tuple[str, bool]]] = [
             set() if inside else {("outside", False)} for inside in allowed.tolist()
         ]
-        if self.serves("filter"):
+        if self.has("filter"):
             for answer in self._listed("filter", pod, table):
                 self._note(answer, found)
         return [frozenset(each) for each in found]
@@ -104,7 +104,7 @@ class AskedPlugin:
 
     def raw_scores(self, pod: Pod, table: NodeTable) -> list[int] | None:
         """Return what score says about each row; None where it has nothing to say."""
-        if not self.serves("score"):
+        if not self.has("score"):
             return None
         raw = self._ask("score", pod, table)
         if raw is None:
@@ -185,7 +185,7 @@ class AskedPlugin:
             if not isinstance(effect, Patch | PostBinding | WaitUntil):
                 self.fail(f"pre_bind yielded {effect!r}, not an effect")
 
-    # How it is asked.
+    # How it is called.
 
     def _ask(self, method: str, *question: object) -> Any:
         return self._ask_of(getattr(self._plugin, method), method, *question)
