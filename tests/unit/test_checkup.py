@@ -154,14 +154,14 @@ def test_one_failure_fails_and_a_warning_does_not():
     assert table(rows) == "a     ok\nlong  warning  said\n"
 
 
-def test_rules_are_printed_without_asking_anybody():
+def test_rules_are_printed_without_a_request():
     result = CliRunner().invoke(main, ["check", "--rules"])
 
     assert result.exit_code == 0, result.output
     assert yaml.safe_load(result.output) == [each.rule for each in rules(RunSettings())]
 
 
-def test_who_serves_plain_http_asks_nobody_who_may_read():
+def test_serving_plain_http_needs_no_reviews():
     asks = [each.rule for each in review_permissions()]
     plain = rules(RunSettings(insecure_metrics=True))
 

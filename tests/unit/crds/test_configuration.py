@@ -50,7 +50,7 @@ class Site:
         self.written.append(json.loads(body))
         return b"{}"
 
-    def tell(self, generation, text, uid="one", **status):
+    def deliver(self, generation, text, uid="one", **status):
         self.resource.on_changed(Seen(uid, generation, text, status))
 
     def active(self):
@@ -72,10 +72,10 @@ async def following():
 
 
 @in_virtual_time
-async def test_what_was_offered_is_told_once_and_under_its_uid():
+async def test_the_outcome_is_written_once_and_under_the_uid():
     async with following() as site:
         assert "does not exist yet" in site.resource.check()
-        site.tell(1, "first")
+        site.deliver(1, "first")
         await asyncio.sleep(5)
 
         assert site.offered == ["first"]
@@ -85,8 +85,8 @@ async def test_what_was_offered_is_told_once_and_under_its_uid():
         assert site.active() == (1, "True")
         assert [event.reason for event in site.events] == ["ConfigurationApplied"]
 
-        # Told of our own writing, there is nothing to do.
-        site.tell(1, "first", **written["status"])
+        # The watch reports our own write: there is nothing to do.
+        site.deliver(1, "first", **written["status"])
         await asyncio.sleep(5)
         assert (len(site.offered), len(site.written)) == (1, 1)
 
@@ -95,10 +95,10 @@ async def test_what_was_offered_is_told_once_and_under_its_uid():
 async def test_of_many_changes_the_newest_is_offered():
     async with following() as site:
         site.outcomes["third"] = BAD
-        site.tell(1, "first")
+        site.deliver(1, "first")
         await asyncio.sleep(0.05)
-        site.tell(2, "second")
-        site.tell(3, "third")
+        site.deliver(2, "second")
+        site.deliver(3, "third")
         await asyncio.sleep(5)
 
         assert site.offered == ["first", "third"]
@@ -107,10 +107,10 @@ async def test_of_many_changes_the_newest_is_offered():
 
 
 @in_virtual_time
-async def test_who_does_not_lead_writes_once_it_does():
+async def test_a_standby_writes_once_it_leads():
     async with following() as site:
         site.leads = False
-        site.tell(1, "first")
+        site.deliver(1, "first")
         await asyncio.sleep(5)
         assert (site.offered, site.written, site.events) == (["first"], [], [])
 
@@ -123,7 +123,7 @@ async def test_who_does_not_lead_writes_once_it_does():
 async def test_what_may_pass_is_tried_again():
     async with following() as site:
         site.outcomes["first"] = FORBIDDEN
-        site.tell(1, "first")
+        site.deliver(1, "first")
         await asyncio.sleep(RETRY_SECONDS * 2.5)
         assert site.offered == ["first"] * 3
         assert len(site.events) == 1
@@ -138,23 +138,23 @@ async def test_what_may_pass_is_tried_again():
 async def test_a_status_that_could_not_be_written_is_written_later():
     async with following() as site:
         site.failures = [Unreachable("away")] * 2
-        site.tell(1, "first")
+        site.deliver(1, "first")
         await asyncio.sleep(30)
 
         assert site.active() == (1, "True")
 
 
 @in_virtual_time
-async def test_a_successor_of_the_same_name_is_not_told_of_its_predecessor():
+async def test_a_successor_of_the_same_name_does_not_get_its_predecessors_status():
     async with following() as site:
         site.failures = [Conflict("another UID")]
-        site.tell(1, "first")
+        site.deliver(1, "first")
         await asyncio.sleep(5)
         assert site.written == []
 
         site.resource.on_deleted("one")
         site.outcomes["other"] = BAD
-        site.tell(1, "other", uid="two")
+        site.deliver(1, "other", uid="two")
         await asyncio.sleep(5)
         assert site.written[-1]["metadata"] == {"uid": "two"}
         assert site.written[-1]["status"]["activeGeneration"] is None
@@ -167,7 +167,7 @@ async def test_a_successor_of_the_same_name_is_not_told_of_its_predecessor():
 async def test_an_object_that_was_refused_and_is_gone_is_refused_no_more(seconds):
     async with following() as site:
         site.outcomes["first"] = Outcome(Result.INVALID, ("x: y",), "", ())
-        site.tell(1, "first")
+        site.deliver(1, "first")
         await asyncio.sleep(seconds)
         site.resource.on_deleted("one")
         await asyncio.sleep(5)
@@ -178,9 +178,9 @@ async def test_an_object_that_was_refused_and_is_gone_is_refused_no_more(seconds
 
 
 @in_virtual_time
-async def test_who_begins_anew_after_a_defect_offers_the_newest_again():
+async def test_after_a_defect_the_newest_generation_is_offered_again():
     site = Site()
-    site.tell(1, "first")
+    site.deliver(1, "first")
     for offered in (["first"], ["first", "first"]):
         considering = asyncio.create_task(site.resource.consider())
         await asyncio.sleep(1)

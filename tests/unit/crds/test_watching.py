@@ -10,8 +10,8 @@ from scheduler.crds import watching
 BODY = {"metadata": {"name": "main", "uid": "one", "generation": 2}, "spec": {}}
 
 
-class ObjectStore:
-    """Hears, or breaks."""
+class FakeResource:
+    """Keeps what is reported, or raises."""
 
     def __init__(self, problem=None):
         self.problem = problem
@@ -26,37 +26,39 @@ class ObjectStore:
         self.seen.append(uid)
 
 
-async def hears(told, monkeypatch, *events):
-    """Let kopf's handler hear *events*, and whoever runs kopf end when the handler wants it to."""
+async def report_events(resource, monkeypatch, *events):
+    """Call kopf's handler with *events*; kopf's run ends when the handler reports a defect."""
 
     async def spawn_tasks(registry, **_):
         (handler,) = registry._watching.get_all_handlers()
 
-        async def tell():
+        async def deliver():
             for type_, body in events:
                 await handler.fn(type=type_, body=body)
             await asyncio.Event().wait()
 
-        return [asyncio.create_task(tell())]
+        return [asyncio.create_task(deliver())]
 
     async def served(*_):
         return b'{"resources": [{"name": "schedulerconfigurations"}]}'
 
     monkeypatch.setattr(watching.kopf, "spawn_tasks", spawn_tasks)
     async with asyncio.timeout(1):
-        await watching.watch("main", told, None, SimpleNamespace(get=served), lambda: None)
+        await watching.watch("main", resource, None, SimpleNamespace(get=served), lambda: None)
 
 
-async def test_what_happens_to_the_object_is_told_and_to_no_other(monkeypatch):
-    told = ObjectStore()
+async def test_changes_of_the_object_and_of_no_other_are_reported(monkeypatch):
+    resource = FakeResource()
     other = {"metadata": {"name": "other", "uid": "two"}}
 
     with pytest.raises(TimeoutError):
-        await hears(told, monkeypatch, (None, BODY), ("MODIFIED", other), ("DELETED", BODY))
+        await report_events(
+            resource, monkeypatch, (None, BODY), ("MODIFIED", other), ("DELETED", BODY)
+        )
 
-    assert told.seen == [2, "one"]
+    assert resource.seen == [2, "one"]
 
 
-async def test_a_defect_of_whoever_is_told_is_raised_and_not_left_to_kopf(monkeypatch):
+async def test_a_defect_of_the_resource_is_raised_and_not_left_to_kopf(monkeypatch):
     with pytest.raises(LookupError, match="a defect"):
-        await hears(ObjectStore(LookupError("a defect")), monkeypatch, ("ADDED", BODY))
+        await report_events(FakeResource(LookupError("a defect")), monkeypatch, ("ADDED", BODY))

@@ -31,7 +31,7 @@ def held_by(holder, *, renewed="r1", seconds=15, transitions=4, version="1"):
 
 
 class LeaseApi:
-    """The leases of an API server: one version a write, and a conflict for whoever missed one."""
+    """The leases of an API server: each write makes a version; an outdated one conflicts."""
 
     def __init__(self):
         self.leases = {}
@@ -42,7 +42,7 @@ class LeaseApi:
         self.gets = 0
         self.watches = []
         self.listeners = 0
-        self.told = 0
+        self.sent = 0
         self.events = []
         self.lock = threading.Lock()
 
@@ -88,7 +88,7 @@ class LeaseApi:
                     if version > seen:
                         seen, quiet_since = version, time.monotonic()
                         yield line
-                        self.told = version
+                        self.sent = version
                 await asyncio.sleep(0.002)
             raise Unreachable("silence")
         finally:
@@ -102,16 +102,16 @@ class LeaseApi:
     def remove(self, path):
         """Delete the Lease, as an administrator would."""
         with self.lock:
-            self._tell("DELETED", next(self.versions), self.leases.pop(path))
+            self._send("DELETED", next(self.versions), self.leases.pop(path))
 
     def _store(self, path, lease):
         version = next(self.versions)
         lease["metadata"]["resourceVersion"] = str(version)
-        self._tell("MODIFIED" if path in self.leases else "ADDED", version, lease)
+        self._send("MODIFIED" if path in self.leases else "ADDED", version, lease)
         self.leases[path] = lease
         return json.dumps(lease).encode()
 
-    def _tell(self, what, version, lease):
+    def _send(self, what, version, lease):
         line = json.dumps({"type": what, "object": lease}).encode()
         self.events.append((version, line))
 

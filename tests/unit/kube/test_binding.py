@@ -154,7 +154,7 @@ async def test_an_accepted_binding_takes_one_request():
     assert (api.node, api.posted, api.read) == ("n1", 1, 0)
 
 
-async def test_a_pod_somebody_else_bound_is_taken_and_not_posted_again():
+async def test_a_pod_that_another_client_bound_conflicts_and_is_not_posted_again():
     api, counts = BindingApi(node="n2"), Counts()
 
     outcome = await outcome_of(api, counts=counts)
@@ -164,7 +164,7 @@ async def test_a_pod_somebody_else_bound_is_taken_and_not_posted_again():
 
 
 @pytest.mark.parametrize("state", [{"uid": "u2"}, {"gated": True}])
-async def test_a_recreated_or_gated_pod_is_taken_by_nobody_in_particular(state):
+async def test_a_recreated_or_gated_pod_conflicts_without_a_node(state):
     api = BindingApi(**state)
 
     outcome = await outcome_of(api)
@@ -223,7 +223,7 @@ async def test_a_lost_request_is_posted_again_only_after_the_pod_was_seen_unboun
     assert (api.posted, api.read) == (2, 1)
 
 
-async def test_reading_back_goes_on_until_told():
+async def test_reading_back_goes_on_until_an_answer():
     trouble = [Unreachable("500"), Throttled("429"), Forbidden("403"), b"<html>", b"{}x"]
     api = BindingApi(posts=[Lost(executed=True)], gets=trouble * 20)
 
@@ -290,7 +290,7 @@ async def test_a_refusal_after_a_lost_answer_waits_for_what_was_lost():
     assert api.posted == 2
 
 
-async def test_a_binding_can_be_cancelled_while_nobody_answers():
+async def test_a_binding_can_be_cancelled_while_no_answer_comes():
     api = BindingApi(posts=[Lost(executed=False)], gets=[Unreachable("down")] * 10_000)
     task = asyncio.create_task(bind(api, POD, "n1"))
     await asyncio.sleep(0.01)

@@ -159,7 +159,7 @@ async def test_a_lost_post_is_not_repeated(api, client):
     assert len(api.seen) == 1
 
 
-async def test_nobody_there_is_unreachable():
+async def test_a_refused_connection_is_unreachable():
     credentials = Credentials(lambda _: Access("http://127.0.0.1:1"))
     async with ApiClient(credentials, limiter=RateLimiter(-1), user_agent="t") as client:
         with pytest.raises(Unreachable, match=r"^127\.0\.0\.1:1 gave no answer to GET /x: .*Errno"):
@@ -176,7 +176,7 @@ async def test_watch_lines_may_be_of_any_length(api, client):
 
 
 @pytest.mark.parametrize("then", ["cut", "hang"])
-async def test_a_watch_tells_of_a_broken_or_silent_connection(api, client, then):
+async def test_a_watch_raises_on_a_broken_or_silent_connection(api, client, then):
     api.plays(api.streams({"type": "X"}, then=then))
     lines = client.watch("/x", {}, silence_seconds=0.02)
 
@@ -194,7 +194,7 @@ async def test_a_watch_left_early_gives_its_connection_back(api, client):
     assert not client._watches.connector._acquired
 
 
-async def test_watches_do_not_take_the_place_of_requests(api):
+async def test_watches_do_not_take_connections_from_requests(api):
     credentials = Credentials(lambda _: Access(api.url))
     api.plays(*(api.streams({"type": "X"}, then="hang") for _ in range(3)), api.answers())
 
@@ -242,7 +242,7 @@ async def test_every_request_is_observed(api):
     assert all(received for _, _, received in sizes)
 
 
-async def test_who_leads_no_more_begins_no_write_and_reads_on(api, client):
+async def test_without_the_lease_no_write_begins_and_reads_go_on(api, client):
     api.plays(*(api.answers() for _ in range(2)))
     leads = True
     client.write_only_while(lambda: leads)
@@ -261,7 +261,7 @@ async def test_who_leads_no_more_begins_no_write_and_reads_on(api, client):
     assert [seen.method for seen in api.seen] == ["POST", "GET"]
 
 
-async def test_a_write_whose_connection_took_long_is_not_sent_by_who_leads_no_more(api):
+async def test_a_write_whose_connection_took_long_is_not_sent_without_the_lease(api):
     """The lease is lost while the connection is being opened: here, in the TLS handshake."""
     leads = True
     api.plays(api.answers())
@@ -289,7 +289,7 @@ async def test_a_write_whose_connection_took_long_is_not_sent_by_who_leads_no_mo
     assert [seen.method for seen in api.seen] == ["GET"]
 
 
-async def test_a_write_that_waited_in_line_is_not_sent_by_who_leads_no_more(api):
+async def test_a_write_that_waited_in_line_is_not_sent_without_the_lease(api):
     """The answer to the first frees its connection when the lease is lost already."""
     leads = True
     api.plays(api.answers(), api.answers())

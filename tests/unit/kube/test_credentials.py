@@ -263,7 +263,7 @@ def plugin(path, *arguments):
     return kubeconfig(path / "config", user={"exec": call})
 
 
-def test_a_plugin_is_asked_again_only_when_refused(tmp_path):
+def test_an_exec_plugin_runs_again_only_after_a_401(tmp_path):
     source = KubeconfigSource(plugin(tmp_path))
 
     said = [source(refused).authorization for refused in (False, False, True, False)]
@@ -272,7 +272,7 @@ def test_a_plugin_is_asked_again_only_when_refused(tmp_path):
     assert said[0] == "Bearer token-1-mild-ExecCredential"
 
 
-def test_a_plugin_is_asked_again_when_its_answer_expires(tmp_path):
+def test_an_exec_plugin_runs_again_when_its_answer_expires(tmp_path):
     source = KubeconfigSource(plugin(tmp_path, "2020-01-01T00:00:00Z"))
 
     assert [source(False).authorization.split("-")[1] for _ in range(2)] == ["1", "2"]
@@ -338,7 +338,7 @@ async def test_a_file_missing_for_a_moment_is_no_loss(service_account):
         await credentials.reload()
 
 
-async def test_credentials_are_looked_for_in_order(tmp_path, monkeypatch, service_account):
+async def test_credentials_are_searched_in_order(tmp_path, monkeypatch, service_account):
     """--kubeconfig, KUBECONFIG, the service account, ~/.kube/config; --master replaces the
     server."""
     named = kubeconfig(tmp_path / "named", cluster={"server": "http://named"})
@@ -466,7 +466,7 @@ async def test_certificates_are_checked_and_shown(tls_server, tmp_path, authorit
     assert await ask(kubeconfig(path, cluster=cluster)) == b"nobody"
 
 
-async def test_a_proxy_is_asked_for_a_tunnel(tls_server, tmp_path, authority):
+async def test_a_proxy_opens_a_tunnel(tls_server, tmp_path, authority):
     asked = []
 
     async def tunnel(reader, writer):

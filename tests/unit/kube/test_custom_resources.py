@@ -26,7 +26,7 @@ def page(*items, version="5"):
     return {"metadata": {"resourceVersion": version}, "items": list(items)}
 
 
-def test_a_name_tells_where_it_is_served():
+def test_a_name_contains_the_path_of_its_list():
     assert custom(GAUGES).path == "/apis/metrics.example.com/v1beta1/gauges"
 
 
@@ -131,7 +131,7 @@ async def test_a_list_without_a_version_is_listed_again_after_a_pause(api, clien
     assert pauses == [7.0, 7.0]
 
 
-async def test_a_resource_that_nobody_serves_holds_nothing_up(api, client):
+async def test_a_resource_that_is_not_served_delays_nothing(api, client):
     api.plays(api.answers(404, "not here"))
 
     facts, _ = await reflect(client, api, 2)

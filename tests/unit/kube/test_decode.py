@@ -111,7 +111,7 @@ def test_null_is_an_absent_field():
 
 
 @pytest.mark.parametrize("watched", WATCHED.values(), ids=lambda watched: watched.resource)
-def test_annotations_are_dropped_unless_somebody_reads_them(watched):
+def test_annotations_are_dropped_unless_a_plugin_needs_them(watched):
     content = {"metadata": {**METADATA, "annotations": {"long": "text"}}}
 
     assert read(content, replace(watched, annotations=False)).object.metadata.annotations == {}

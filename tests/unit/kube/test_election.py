@@ -122,7 +122,7 @@ def test_a_new_version_of_an_unchanged_record_does_not_prolong_it():
 
 
 @pytest.mark.parametrize(("seconds", "expiry"), [(15, 15), (60, 60), (1, 1), (None, 15)])
-def test_the_holder_says_how_long_its_lease_is(seconds, expiry):
+def test_the_duration_in_the_record_decides_the_expiry(seconds, expiry):
     lease = held_by("them", seconds=seconds)
     candidate = standby_after(lease, at=100)
     candidate.note_watched(lease, 100 + expiry - 0.5)
@@ -131,7 +131,7 @@ def test_the_holder_says_how_long_its_lease_is(seconds, expiry):
     assert isinstance(candidate.next_action(100 + expiry, WALL), Replace)
 
 
-def test_a_standby_looks_again_after_the_retry_time_with_jitter():
+def test_a_standby_reads_again_after_the_retry_time_with_jitter():
     waits = set()
     for seed in range(50):
         candidate = Election(settings(), rng=random.Random(seed))
@@ -155,11 +155,11 @@ def test_a_standby_writes_in_the_moment_the_lease_expires():
         candidate.note_read(held_by("them", version="7"), at)
 
     assert at == pytest.approx(115)
-    assert 3 <= reads <= 7, "it asks all the while"
+    assert 3 <= reads <= 7, "it reads periodically"
     assert action.lease.metadata["resourceVersion"] == "7"
 
 
-def test_a_renewal_that_a_standby_has_not_heard_of_is_a_conflict_and_counts_from_then():
+def test_a_renewal_that_a_standby_has_not_seen_is_a_conflict_and_counts_from_then():
     candidate = standby_after(held_by("them", renewed="r1"), at=100)
     candidate.note_watched(held_by("them", renewed="r1"), 114)
     assert isinstance(candidate.next_action(115, WALL), Replace)
@@ -173,7 +173,7 @@ def test_a_renewal_that_a_standby_has_not_heard_of_is_a_conflict_and_counts_from
     assert isinstance(candidate.next_action(130, WALL), Replace)
 
 
-def test_what_a_watch_tells_counts_like_what_was_read():
+def test_what_a_watch_shows_counts_like_what_was_read():
     candidate = standby_after(held_by("them", renewed="r1"), at=100)
     for at in range(101, 150):
         candidate.note_watched(held_by("them", renewed=f"r{at}"), at)
@@ -183,7 +183,7 @@ def test_what_a_watch_tells_counts_like_what_was_read():
     assert isinstance(candidate.next_action(149 + 4.4, WALL), Read), "the watch may be dead"
 
 
-def test_a_release_that_a_watch_tells_is_taken_at_once():
+def test_after_a_release_that_a_watch_shows_the_lease_is_written_at_once():
     candidate = standby_after(held_by("them"), at=100)
     assert isinstance(candidate.next_action(101, WALL), Wait)
 
@@ -212,11 +212,11 @@ def test_a_read_counts_whatever_its_version_as_after_a_restored_backup():
     assert candidate.version == "4"
 
 
-@pytest.mark.parametrize("told", [True, False])
-def test_a_lease_deleted_under_its_holder_expires_as_if_it_were_there(told):
+@pytest.mark.parametrize("watched", [True, False])
+def test_a_lease_deleted_under_its_holder_expires_as_if_it_were_there(watched):
     """The holder goes on until it sees that; it writes its record again, or stops leading."""
     candidate = standby_after(held_by("them"), at=100)
-    if told:
+    if watched:
         candidate.note_watched(None, 105)
     else:
         candidate.next_action(105, WALL)
@@ -267,7 +267,7 @@ def test_a_leader_renews_with_one_request_every_retry_time_or_a_little_earlier()
     assert candidate.leading_until == 113
 
 
-def test_a_leader_that_meets_a_conflict_looks_at_once_and_writes_again_if_still_ours():
+def test_a_leader_that_meets_a_conflict_reads_at_once_and_writes_again_if_still_ours():
     candidate = leading(at=100)
     candidate.next_action(103, WALL)
     candidate.note_failed(Conflict("409"), 103)

@@ -33,7 +33,7 @@ class Contender:
         self.wait = None
         self.news = []
         self.listens = False
-        self.told_until = 0.0
+        self.delivered_at = 0.0
 
     def leads(self, now):
         return now + self.offset < self.election.leading_until
@@ -129,9 +129,9 @@ class Duel:
         self.at(self.now + there, lambda: answers.append(self.execute(request)))
         if lost or back > request.timeout_seconds:
             failure = Unreachable("no answer")
-            self.at(self.now + request.timeout_seconds, lambda: self.hear(one, request, failure))
+            self.at(self.now + request.timeout_seconds, lambda: self.receive(one, request, failure))
         else:
-            self.at(self.now + back, lambda: self.hear(one, request, answers[0]))
+            self.at(self.now + back, lambda: self.receive(one, request, answers[0]))
 
     def execute(self, request):
         path = settings().path
@@ -150,7 +150,7 @@ class Duel:
             return error
         if not isinstance(request, Read):
             self.written[lease.spec.holder_identity] = self.now
-            self.tell(lease)
+            self.broadcast(lease)
         return lease
 
     # Watches.
@@ -159,13 +159,13 @@ class Duel:
         """Open a watch, which begins with how the lease is now, and ends or hangs some time."""
         one.listens = self.watched
         for lease in self.api.leases.values():
-            self.tell_one(one, decode_lease(json.dumps(lease)))
+            self.send_to(one, decode_lease(json.dumps(lease)))
 
-    def tell(self, lease):
+    def broadcast(self, lease):
         for one in self.contenders:
-            self.tell_one(one, lease)
+            self.send_to(one, lease)
 
-    def tell_one(self, one, lease):
+    def send_to(self, one, lease):
         if not one.listens:
             return
         if self.troubled and self.rng.random() < 0.05:
@@ -173,21 +173,23 @@ class Duel:
             self.at(self.now + self.rng.uniform(2, 20), lambda: self.listen(one))
             return
         slow = self.troubled and self.rng.random() < 0.2
-        # A watch may lag for long, but it tells everything in order.
-        one.told_until = max(one.told_until, self.now + self.rng.uniform(0, 20 if slow else 0.05))
-        self.at(one.told_until, lambda: self.told(one, lease))
+        # A watch may lag for long, but it delivers everything in order.
+        one.delivered_at = max(
+            one.delivered_at, self.now + self.rng.uniform(0, 20 if slow else 0.05)
+        )
+        self.at(one.delivered_at, lambda: self.deliver(one, lease))
 
-    def told(self, one, lease):
+    def deliver(self, one, lease):
         if self.now < one.frozen_until:
-            self.at(one.frozen_until, lambda: self.told(one, lease))
+            self.at(one.frozen_until, lambda: self.deliver(one, lease))
             return
         one.news = [lease]
         if one.wait is not None:
             self.step(one)
 
-    def hear(self, one, request, answer):
+    def receive(self, one, request, answer):
         if self.now < one.frozen_until:
-            self.at(one.frozen_until, lambda: self.hear(one, request, answer))
+            self.at(one.frozen_until, lambda: self.receive(one, request, answer))
             return
         now = self.now + one.offset
         match answer:

@@ -76,7 +76,7 @@ class EventApi:
         self._lose_answer()
         return body
 
-    def told(self):
+    def notes(self):
         """Note and count of every event, in the order of creation."""
         return [
             (event["note"], event.get("series", {}).get("count", 1))
@@ -164,7 +164,7 @@ class Stage:
         await self.settle()
 
 
-async def test_an_event_is_what_kubectl_describe_looks_for():
+async def test_an_event_has_the_fields_that_kubectl_describe_selects():
     async with Stage() as stage:
         stage.recorder.record(scheduled(make_pod(), "n1"))
         await stage.settle()
@@ -191,7 +191,7 @@ async def test_an_event_is_what_kubectl_describe_looks_for():
         }
 
 
-def test_a_victim_is_told_by_the_preemptors_scheduler_and_shown_the_preemptor():
+def test_a_victims_event_names_the_preemptors_scheduler_and_the_preemptor():
     victim, preemptor = make_pod("low", scheduler="default-scheduler"), make_pod("high")
 
     event = preempted(victim, preemptor, "n1")
@@ -206,7 +206,7 @@ async def test_the_first_repeat_is_written_at_once_and_later_ones_only_counted()
         for expected in (1, 2, 2, 2):
             stage.fail()
             await stage.settle()
-            assert stage.api.told() == [("0/3 nodes", expected)]
+            assert stage.api.notes() == [("0/3 nodes", expected)]
         assert stage.api.requests == {"post": 1, "patch": 1}
 
 
@@ -217,11 +217,11 @@ async def test_a_series_that_goes_idle_is_written_once_more_and_ends():
             await stage.settle()
 
         await stage.pass_time(6 * MINUTE + 1)
-        assert stage.api.told() == [("0/3 nodes", 5)]
+        assert stage.api.notes() == [("0/3 nodes", 5)]
 
         stage.fail()
         await stage.settle()
-        assert stage.api.told() == [("0/3 nodes", 5), ("0/3 nodes", 1)]
+        assert stage.api.notes() == [("0/3 nodes", 5), ("0/3 nodes", 1)]
 
 
 async def test_a_series_that_goes_on_is_refreshed_every_half_hour():
@@ -231,11 +231,11 @@ async def test_a_series_that_goes_on_is_refreshed_every_half_hour():
         for _ in range(14):
             stage.fail()
             await stage.pass_time(2 * MINUTE)
-        assert stage.api.told() == [("0/3 nodes", 2)]
+        assert stage.api.notes() == [("0/3 nodes", 2)]
 
         stage.fail()
         await stage.pass_time(4 * MINUTE)
-        assert stage.api.told() == [("0/3 nodes", 16)]
+        assert stage.api.notes() == [("0/3 nodes", 16)]
 
 
 async def test_the_last_observed_time_is_that_of_the_newest_repeat():
@@ -257,7 +257,7 @@ async def test_a_new_note_is_a_new_event_and_a_new_resource_version_is_not():
         stage.fail(make_pod(version="9"), "0/3 nodes")
         await stage.settle()
 
-        assert stage.api.told() == [("0/3 nodes", 2), ("0/4 nodes", 1)]
+        assert stage.api.notes() == [("0/3 nodes", 2), ("0/4 nodes", 1)]
 
 
 async def test_what_happens_once_is_not_remembered():
@@ -289,7 +289,7 @@ async def test_a_series_forgotten_for_want_of_room_is_written_first():
         stage.fail(make_pod("other"))
         await stage.settle()
 
-        assert stage.api.told() == [("0/3 nodes", 4), ("0/3 nodes", 1)]
+        assert stage.api.notes() == [("0/3 nodes", 4), ("0/3 nodes", 1)]
 
 
 async def test_a_full_queue_drops_and_counts_and_never_waits():
@@ -314,7 +314,7 @@ async def test_a_repeat_during_creation_is_counted_after_it():
         stage.api.gate.set()
         await stage.settle()
 
-        assert stage.api.told() == [("0/3 nodes", 3)]
+        assert stage.api.notes() == [("0/3 nodes", 3)]
 
 
 @pytest.mark.parametrize(
@@ -341,7 +341,7 @@ async def test_a_lost_answer_makes_no_second_event():
         stage.fail()
         await stage.settle()
 
-        assert stage.api.told() == [("0/3 nodes", 1)]
+        assert stage.api.notes() == [("0/3 nodes", 1)]
         assert stage.counts.deliveries == 1
 
 
@@ -366,7 +366,7 @@ async def test_what_was_never_delivered_begins_anew():
         await stage.settle()
 
         assert stage.counts.drops == {DropReason.REFUSED: 1}
-        assert stage.api.told() == [("0/3 nodes", 1)]
+        assert stage.api.notes() == [("0/3 nodes", 1)]
 
 
 async def test_throttling_is_obeyed():
@@ -387,7 +387,7 @@ async def test_an_event_that_expired_on_the_server_is_created_again_with_its_cou
         stage.fail()
         await stage.settle()
 
-        assert stage.api.told() == [("0/3 nodes", 2)]
+        assert stage.api.notes() == [("0/3 nodes", 2)]
 
 
 async def test_closing_writes_what_is_queued_and_what_was_only_counted():
@@ -398,7 +398,7 @@ async def test_closing_writes_what_is_queued_and_what_was_only_counted():
             await stage.settle()
         stage.fail(make_pod("late"))
 
-    assert stage.api.told() == [("0/3 nodes", 7), ("0/3 nodes", 1)]
+    assert stage.api.notes() == [("0/3 nodes", 7), ("0/3 nodes", 1)]
     assert stage.running.done()
     stage.fail(make_pod("later still"))
     assert stage.counts.drops == {DropReason.SHUT_DOWN: 1}

@@ -34,16 +34,16 @@ from scheduler.testing.builders import make_node, make_pod
 
 @dataclass
 class Service:
-    """An extender that answers as told and remembers what it was asked."""
+    """An extender with configured answers, which keeps the requests."""
 
     answers: dict = field(default_factory=dict)
-    asked: list = field(default_factory=list)
+    requests: list = field(default_factory=list)
     status: int = 200
 
     async def handle(self, request):
         verb = request.match_info["verb"]
         body = await request.json()
-        self.asked.append((verb, body))
+        self.requests.append((verb, body))
         answer = self.answers[verb]
         answer = answer(body) if callable(answer) else answer
         return web.json_response(answer, status=self.status)
@@ -75,7 +75,7 @@ def three_nodes() -> ClusterCache:
 
 
 async def decide(extenders, pod=None, cache=None):
-    """Run one cycle, asking extenders over HTTP."""
+    """Run one cycle, calling extenders over HTTP."""
     cache = cache or three_nodes()
     attempt = Attempt(profile(), pod or make_pod("p"), cache.view(), {}, 0, in_order(extenders))
     cycle, answers = schedule(attempt), None
@@ -102,7 +102,7 @@ async def test_an_extender_narrows_the_nodes(service):
 
     assert isinstance(decision, Bind)
     assert decision.node == "b"
-    verb, body = service.asked[0]
+    verb, body = service.requests[0]
     assert (verb, sorted(body["NodeNames"]), body["Nodes"]) == ("filter", ["a", "b", "c"], None)
 
 
@@ -193,7 +193,7 @@ def shown(authority: Authority) -> dict:
 
 
 @pytest.mark.parametrize("trusts", [True, False], ids=["trusted", "not checked"])
-async def test_an_extender_may_ask_for_a_certificate(secured, trusts):
+async def test_an_extender_may_require_a_certificate(secured, trusts):
     """Without an authority the extender's own certificate is not checked, as upstream."""
     trusted = {"ca_data": secured.authority.pem} if trusts else {}
     tls = TlsConfig(**trusted, **shown(secured.authority))
@@ -201,7 +201,7 @@ async def test_an_extender_may_ask_for_a_certificate(secured, trusts):
     decision = await decide([filtering(secured, enable_https=True, tls_config=tls)])
 
     assert isinstance(decision, Bind)
-    assert [verb for verb, _ in secured.asked] == ["filter"]
+    assert [verb for verb, _ in secured.requests] == ["filter"]
 
 
 @pytest.mark.parametrize(
@@ -212,14 +212,14 @@ async def test_an_extender_may_ask_for_a_certificate(secured, trusts):
         pytest.param(lambda own: {"ca_data": Authority().pem, **shown(own)}, id="does not trust"),
     ],
 )
-async def test_where_trust_is_missing_nothing_is_asked(secured, tls):
+async def test_without_trust_no_request_is_sent(secured, tls):
     config = TlsConfig(**tls(secured.authority))
 
     decision = await decide([filtering(secured, enable_https=True, tls_config=config)])
 
     assert isinstance(decision, Retry)
     assert "gave no answer" in decision.message
-    assert not secured.asked
+    assert not secured.requests
 
 
 def test_a_certificate_that_cannot_be_used_is_named():
@@ -246,16 +246,16 @@ def test_trust_that_cannot_be_meant_is_refused_at_the_start(tls, expected):
 
 
 @pytest.mark.parametrize(
-    ("insecure", "enable_https", "asked"),
+    ("insecure", "enable_https", "called"),
     [(False, False, False), (True, False, True), (False, True, True)],
     ids=["the system's authorities", "insecure", "enableHTTPS alone checks nothing, as upstream"],
 )
-async def test_without_an_authority_who_is_trusted(secured, insecure, enable_https, asked):
+async def test_trust_without_an_authority(secured, insecure, enable_https, called):
     tls = TlsConfig(insecure=insecure, **shown(secured.authority))
 
     await decide([filtering(secured, enable_https=enable_https, tls_config=tls)])
 
-    assert bool(secured.asked) == asked
+    assert bool(secured.requests) == called
 
 
 async def test_whole_objects_are_sent_as_they_came(service):
@@ -277,7 +277,7 @@ async def test_whole_objects_are_sent_as_they_came(service):
     decision = await decide([filtering(service, node_cache_capable=False)], pod, cache)
 
     assert decision.node == "a"
-    _, body = service.asked[0]
+    _, body = service.requests[0]
     assert body["Pod"] == pod_json
     assert body["Nodes"]["items"] == [node_json]
 
@@ -288,7 +288,7 @@ def test_ignorable_extenders_go_last():
     assert in_order([last, first]) == (first, last)
 
 
-def test_an_extender_with_managed_resources_hears_of_pods_that_name_one():
+def test_an_extender_with_managed_resources_is_called_for_pods_that_request_one():
     extender = Extender(managed_resources=(ManagedResource(name="example.com/gpu"),))
 
     assert is_interested(extender, make_pod(requests="1 example.com/gpu"))
@@ -306,7 +306,7 @@ async def test_an_extender_may_bind(service):
         service.answers["bind"] = {"Error": "no"}
         assert read_bind(ask, await client.call(ask)) == "no"
 
-    assert service.asked[0][1] == {
+    assert service.requests[0][1] == {
         "PodName": "p",
         "PodNamespace": "default",
         "PodUID": "7",
@@ -372,7 +372,7 @@ async def test_an_extender_strikes_out_candidates(service):
 
     assert isinstance(decision, Preempt)
     assert (decision.node, [each.name for each in decision.victims]) == ("b", ["low-b"])
-    ((verb, body),) = service.asked
+    ((verb, body),) = service.requests
     assert (verb, body["NodeNameToVictims"]) == ("preempt", None)
     assert body["NodeNameToMetaVictims"]["a"] == {
         "Pods": [{"UID": "uid-default-low-a"}],
@@ -380,7 +380,7 @@ async def test_an_extender_strikes_out_candidates(service):
     }
 
 
-async def test_one_extender_is_told_what_another_left(service):
+async def test_an_extender_gets_what_the_one_before_it_left(service):
     service.answers["preempt"] = only("c")
     service.answers["again"] = only("c")
 
@@ -389,10 +389,10 @@ async def test_one_extender_is_told_what_another_left(service):
     )
 
     assert decision.node == "c"
-    assert list(service.asked[1][1]["NodeNameToMetaVictims"]) == ["c"]
+    assert list(service.requests[1][1]["NodeNameToMetaVictims"]) == ["c"]
 
 
-async def test_an_extender_that_keeps_no_nodes_is_sent_whole_pods(service):
+async def test_an_extender_without_a_node_cache_is_sent_whole_pods(service):
     cache = three_nodes()
     victim = make_pod("low-a", node="a", requests="4 cpu")
     victim.keep_raw(b'{"metadata":{"name":"low-a"}}')
@@ -406,7 +406,7 @@ async def test_an_extender_that_keeps_no_nodes_is_sent_whole_pods(service):
     decision = await decide([preempting(service, node_cache_capable=False)], HIGH, cache)
 
     assert decision.node == "a"
-    sent = service.asked[0][1]["NodeNameToVictims"]
+    sent = service.requests[0][1]["NodeNameToVictims"]
     assert sent == {"a": {"Pods": [{"metadata": {"name": "low-a"}}], "NumPDBViolations": 0}}
 
 
@@ -430,7 +430,7 @@ async def test_no_candidate_may_be_left(service):
         ),
     ],
 )
-async def test_an_extender_that_speaks_nonsense_stops_the_preemption_unless_ignorable(
+async def test_an_invalid_answer_of_an_extender_stops_the_preemption_unless_ignorable(
     service, answer, why
 ):
     service.answers["preempt"] = {"NodeNameToMetaVictims": answer}
@@ -443,7 +443,7 @@ async def test_an_extender_that_speaks_nonsense_stops_the_preemption_unless_igno
     assert isinstance(lenient, Park if answer == {"a": {"Pods": []}} else Preempt)
 
 
-async def test_an_extender_that_is_not_interested_or_not_meant_is_not_asked(service):
+async def test_an_extender_without_the_resource_or_the_verb_is_not_called(service):
     other = ManagedResource("example.com/gpu")
 
     decision = await decide(
@@ -453,11 +453,11 @@ async def test_an_extender_that_is_not_interested_or_not_meant_is_not_asked(serv
     )
 
     assert decision.node == "a"
-    assert not service.asked
+    assert not service.requests
 
 
-async def test_nobody_is_asked_by_who_leads_no_more(service):
-    """An extender may bind in our place. The lease is lost while the connection is opened."""
+async def test_after_the_lease_is_lost_no_extender_is_called(service):
+    """An extender may bind for us. The lease is lost while the connection is opened."""
     leads = True
     service.answers["bind"] = {}
     serving = self_signed()
@@ -473,12 +473,12 @@ async def test_nobody_is_asked_by_who_leads_no_more(service):
     url = f"https://127.0.0.1:{runner.addresses[0][1]}/base"
     extender = Extender(url_prefix=url, bind_verb="bind", enable_https=True)
     async with ExtenderClient([extender]) as client:
-        ask = client.called_only_while(lambda: leads)
+        call = client.called_only_while(lambda: leads)
         question = bind_request(extender, make_pod("a"), "n")
-        assert "leads no more" in read_bind(question, await ask(question))
+        assert "leads no more" in read_bind(question, await call(question))
         assert not leads
         leads, serving.sni_callback = True, None
-        assert read_bind(question, await ask(question)) == ""
+        assert read_bind(question, await call(question)) == ""
     await runner.cleanup()
 
-    assert [verb for verb, _ in service.asked] == ["bind"]
+    assert [verb for verb, _ in service.requests] == ["bind"]

@@ -168,7 +168,7 @@ async def test_a_cancelled_wait_does_not_end_the_keeper(stage):
 # The watch of a standby.
 
 
-async def test_a_standby_hears_by_a_watch_and_asks_nobody(stage):
+async def test_a_standby_with_a_watch_sends_no_reads(stage):
     stage.api.store(PATH, held_by("them"))
     keeper = stage.keeper(times=PATIENT)
     await until(lambda: stage.api.listeners)
@@ -197,7 +197,7 @@ async def test_a_leader_watches_nothing(stage):
     await until(lambda: not stage.api.listeners)
 
 
-async def test_a_watch_that_says_nothing_more_delays_nobody_for_long(stage):
+async def test_a_watch_that_sends_nothing_more_delays_a_standby_only_briefly(stage):
     stage.api.store(PATH, held_by("them"))
     keeper = stage.keeper()
     await until(lambda: stage.api.listeners)
@@ -214,7 +214,7 @@ async def test_a_broken_watch_is_opened_anew_where_it_ended(stage):
     keeper = stage.keeper()
     await until(lambda: api.listeners)
     api.store(PATH, held_by("them", renewed="r2", seconds=60))
-    await until(lambda: api.told == 2)
+    await until(lambda: api.sent == 2)
     api.down = True
     await until(lambda: not api.listeners)
 
@@ -235,7 +235,7 @@ async def test_a_silent_watch_is_opened_anew(stage):
     await until(lambda: len(stage.api.watches) > 1)
 
 
-async def test_a_refused_watch_is_told_once_and_the_lease_is_asked_for(stage):
+async def test_a_refused_watch_is_reported_once_and_the_lease_is_read(stage):
     class Heard(LeaseObserver):
         def __init__(self):
             self.refusals = []
@@ -262,7 +262,7 @@ async def test_an_answer_that_is_no_event_is_no_end(stage):
     assert await keeper.wait_until_leading()
 
 
-async def test_a_watch_that_is_told_of_an_error_begins_again(stage):
+async def test_a_watch_that_gets_an_error_begins_again(stage):
     stage.api.store(PATH, held_by("them", seconds=60))
     stage.api.events.append((2, b'{"type":"ERROR","object":{"kind":"Status","code":410}}'))
     stage.keeper()
@@ -298,7 +298,7 @@ async def test_a_defect_of_the_watch_ends_the_keeper(stage):
 # Its end.
 
 
-async def test_a_keeper_that_breaks_tells_whoever_waits_and_ends_the_standby():
+async def test_a_keeper_that_breaks_raises_in_waiting_callers_and_ends_the_standby():
     """It would look like one for ever, and never lead."""
 
     def connect():
@@ -321,7 +321,7 @@ async def test_a_keeper_that_was_never_started_can_be_released():
     assert not keeper.is_leading
 
 
-async def test_the_observer_hears_of_holders_and_failures(stage):
+async def test_holders_and_failures_are_reported(stage):
     class Heard(LeaseObserver):
         def __init__(self):
             self.holders, self.failures = [], []

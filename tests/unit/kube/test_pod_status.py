@@ -34,7 +34,7 @@ def make_pod(*conditions, nominated="", generation=3):
     )
 
 
-def told(status="False", reason="Unschedulable", message="0/1 nodes", generation=2):
+def scheduled_condition(status="False", reason="Unschedulable", message="0/1 nodes", generation=2):
     return Condition(
         type="PodScheduled",
         status=status,
@@ -72,16 +72,16 @@ def test_a_first_verdict_is_a_whole_condition_bound_to_the_uid():
 
 
 def test_the_same_verdict_is_not_written_again_even_for_a_newer_generation():
-    assert patch_of(make_pod(told(generation=2), generation=9)) is None
+    assert patch_of(make_pod(scheduled_condition(generation=2), generation=9)) is None
 
 
 @pytest.mark.parametrize(
     ("existing", "stamp"),
     [
-        (told(message="other"), BEFORE),
-        (told(reason="SchedulerError"), BEFORE),
-        (told(status="True"), NOW),
-        (told(status="Unknown"), NOW),
+        (scheduled_condition(message="other"), BEFORE),
+        (scheduled_condition(reason="SchedulerError"), BEFORE),
+        (scheduled_condition(status="True"), NOW),
+        (scheduled_condition(status="Unknown"), NOW),
         (Condition(type="PodScheduled", status="False"), NOW),
     ],
 )
@@ -120,7 +120,7 @@ def test_a_nomination_changes_only_where_it_differs(nominated, order, change):
 
 
 def test_a_changed_nomination_is_written_although_the_condition_stays():
-    patch = patch_of(make_pod(told(), nominated="n1"), nominated_node=CLEAR)
+    patch = patch_of(make_pod(scheduled_condition(), nominated="n1"), nominated_node=CLEAR)
 
     assert patch["status"]["nominatedNodeName"] is None
     assert patch["status"]["conditions"][0]["lastTransitionTime"] == BEFORE
@@ -235,7 +235,7 @@ async def test_throttling_without_end_is_given_up():
     assert sleeps == [6]
 
 
-# What victims and nominees are told.
+# Patches for victims and nominees.
 
 
 def doomed(status="True", reason="PreemptionByScheduler", message=None):
@@ -258,7 +258,7 @@ def doomed(status="True", reason="PreemptionByScheduler", message=None):
         ((doomed(status="False"),), NOW),
     ],
 )
-def test_a_victim_is_told_what_it_does_not_know(known, since):
+def test_a_victim_gets_the_condition_that_it_lacks(known, since):
     patch = json.loads(target_patch(make_pod(*known), "ours", NOW))
 
     (condition,) = patch["status"]["conditions"]
@@ -272,7 +272,7 @@ def test_a_victim_is_told_what_it_does_not_know(known, since):
     assert condition["observedGeneration"] == 3
 
 
-def test_a_victim_that_knows_is_not_told_again():
+def test_a_victim_with_the_condition_is_not_patched_again():
     assert target_patch(make_pod(doomed()), "ours", NOW) is None
 
 

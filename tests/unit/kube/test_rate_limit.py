@@ -41,7 +41,7 @@ async def test_zero_means_the_default_and_a_negative_rate_no_limit(qps, burst, f
     assert time.pauses == []
 
 
-async def test_who_comes_first_is_served_first():
+async def test_requests_are_sent_in_the_order_of_their_arrival():
     order = []
     limiter = RateLimiter(1000, 1)
 
@@ -54,7 +54,7 @@ async def test_who_comes_first_is_served_first():
     assert order == [0, 1, 2, 3, 4]
 
 
-async def test_who_gives_up_waiting_gives_its_token_back():
+async def test_a_cancelled_wait_returns_its_token():
     time = Time()
     limiter = RateLimiter(1, 1, clock=time.clock)
     await limiter.acquire()

@@ -77,7 +77,7 @@ def spell(fact):
 
 
 class Recorder:
-    """An observer that writes down what it hears."""
+    """An observer that notes each call."""
 
     def __init__(self):
         self.notes = []
@@ -99,7 +99,7 @@ class Recorder:
 
 
 class Reflected:
-    """A running reflector, and everything it told."""
+    """A running reflector, and every fact that it sent."""
 
     def __init__(self, client, watched, timeouts):
         self.facts = []
@@ -120,7 +120,7 @@ class Reflected:
         await asyncio.sleep(0)
 
     @property
-    def told(self):
+    def sent(self):
         return [spell(fact) for fact in self.facts]
 
 
@@ -154,7 +154,7 @@ STREAMS = {
         [[END, bookmark(20)], [added("a", 21)]],
         ["listed", "+a"],
     ),
-    "a heartbeat ends at the edge, and the next update is told against the newest version": (
+    "a heartbeat is no fact, and the next update is compared with the newest version": (
         [[added("a", 1), END, modified("a", 11), modified("a", 12, node="n")]],
         ["+a", "listed", "~a 11>12"],
     ),
@@ -162,7 +162,7 @@ STREAMS = {
         [[added("a", 1), END, modified("a", 11, labels={"x": "y"})]],
         ["+a", "listed", "~a 1>11"],
     ),
-    "what is told twice is heard once": (
+    "an event that comes twice is one fact": (
         [[added("a", 1), END, added("a", 1), added("a", 1)]],
         ["+a", "listed"],
     ),
@@ -174,7 +174,7 @@ STREAMS = {
         [[added("a", 1), END, modified("a", 11, uid="other")]],
         ["+a", "listed", "-a?", "+a"],
     ),
-    "an ERROR event 410 leads to a new list, told as a difference": (
+    "an ERROR event 410 leads to a new list, sent as a difference": (
         [
             [added("a", 1), added("b", 2), added("c", 3), END, error(410)],
             [added("a", 1), added("c", 31, node="n"), added("d", 32), END],
@@ -185,11 +185,11 @@ STREAMS = {
         [[added("a", 1), END, error(500)], [added("b", 11)]],
         ["+a", "listed", "+b"],
     ),
-    "an ERROR event at the same place again leads to a new list": (
+    "an ERROR event at the same version again leads to a new list": (
         [[added("a", 1), END, error(500)], [error(500)], [END]],
         ["+a", "listed", "-a?"],
     ),
-    "a first list that breaks off is taken up without telling twice": (
+    "a first list that breaks off is resumed without sending anything twice": (
         [[added("a", 1), added("b", 2), error(500)], [added("b", 2), added("c", 3), END]],
         ["+a", "+b", "+c", "-a?", "listed"],
     ),
@@ -200,11 +200,11 @@ STREAMS = {
         ],
         ["+a", "listed", "+b", "-a?"],
     ),
-    "a line that is no JSON is passed over": (
+    "a line that is no JSON is skipped": (
         [[END, b"<html>", added("a", 11)]],
         ["listed", "+a"],
     ),
-    "an object without a name is passed over": (
+    "an object without a name is skipped": (
         [[END, {"type": "ADDED", "object": {}}, {"type": "ADDED", "object": None}]],
         ["listed"],
     ),
@@ -217,12 +217,12 @@ STREAMS = {
 
 @pytest.mark.parametrize("name", STREAMS)
 async def test_events_become_facts(api, reflect, name):
-    script, told = STREAMS[name]
+    script, expected = STREAMS[name]
     api.plays(*(api.streams(*events) for events in script))
 
     reflected = await reflect()
 
-    assert reflected.told == told
+    assert reflected.sent == expected
 
 
 async def test_a_watch_is_resumed_at_the_last_version(api, reflect):
@@ -251,7 +251,7 @@ async def test_a_broken_connection_is_resumed_after_a_growing_pause(api, reflect
 
     reflected = await reflect()
 
-    assert reflected.told == ["listed", "+a", "+b"]
+    assert reflected.sent == ["listed", "+a", "+b"]
     assert [int(seconds * 10) // 8 for seconds in reflected.pauses] == [1, 2, 4, 1]
     assert [seen.query["resourceVersion"] for seen in api.seen[1:4]] == ["11", "11", "11"]
 
@@ -261,7 +261,7 @@ async def test_a_silent_connection_is_taken_for_dead(api, reflect):
 
     reflected = await reflect(timeouts=ReflectorTimeouts(silence=0.02))
 
-    assert reflected.told == ["listed"]
+    assert reflected.sent == ["listed"]
     assert reflected.observer.notes.count("restarted") == 1
 
 
@@ -284,7 +284,7 @@ async def test_pages_are_listed_where_streaming_is_refused(api, reflect, status)
 
     reflected = await reflect()
 
-    assert reflected.told == ["+a", "+b", "+c", "listed", "+d"]
+    assert reflected.sent == ["+a", "+b", "+c", "listed", "+d"]
     assert reflected.pauses == []
     _, first, second, watch, _ = (seen.query for seen in api.seen)
     assert "resourceVersion" not in first
@@ -297,7 +297,7 @@ async def test_a_server_that_ignores_streaming_is_listed_by_pages(api, reflect):
 
     reflected = await reflect()
 
-    assert reflected.told == ["+a", "+b", "listed"]
+    assert reflected.sent == ["+a", "+b", "listed"]
 
 
 async def test_a_list_whose_pages_expire_begins_anew(api, reflect):
@@ -310,7 +310,7 @@ async def test_a_list_whose_pages_expire_begins_anew(api, reflect):
 
     reflected = await reflect()
 
-    assert reflected.told == ["+a", "+b", "+c", "-a?", "listed"]
+    assert reflected.sent == ["+a", "+b", "+c", "-a?", "listed"]
     assert "continue" not in api.seen[3].query
 
 
@@ -323,12 +323,12 @@ async def test_a_compacted_watch_is_listed_anew_at_once(api, reflect):
 
     reflected = await reflect()
 
-    assert reflected.told == ["+a", "listed", "-a?"]
+    assert reflected.sent == ["+a", "listed", "-a?"]
     assert reflected.pauses == []
     assert api.seen[-1].query["resourceVersion"] == "30"
 
 
-async def test_patience_is_shown_for_as_long_as_the_server_asks(api, reflect):
+async def test_a_429_pauses_for_its_retry_after(api, reflect):
     api.plays(api.answers(429, "later", Retry_After="17"), api.streams(END))
 
     reflected = await reflect()
@@ -337,22 +337,22 @@ async def test_patience_is_shown_for_as_long_as_the_server_asks(api, reflect):
 
 
 @pytest.mark.parametrize("status", [401, 403, 404])
-async def test_missing_permission_is_told_once_and_tried_again(api, reflect, status):
+async def test_a_missing_permission_is_reported_once_and_tried_again(api, reflect, status):
     refusals = [api.answers(status, "no") for _ in range(6)]
     api.plays(*refusals, api.streams(added("a", 1), END))
 
     reflected = await reflect()
 
-    assert reflected.told == ["+a", "listed"]
+    assert reflected.sent == ["+a", "listed"]
     assert reflected.observer.notes.count("denied") == 1
 
 
-async def test_an_optional_resource_does_not_hold_up_the_start(api, reflect):
+async def test_an_optional_resource_does_not_delay_the_start(api, reflect):
     api.plays(api.answers(403, "no"))
 
     reflected = await reflect(SERVICES)
 
-    assert reflected.told == ["listed"]
+    assert reflected.sent == ["listed"]
 
 
 async def test_a_list_that_is_no_list_is_tried_again(api, reflect):
@@ -360,10 +360,10 @@ async def test_a_list_that_is_no_list_is_tried_again(api, reflect):
 
     reflected = await reflect()
 
-    assert reflected.told == ["listed"]
+    assert reflected.sent == ["listed"]
 
 
-async def test_a_malformed_pod_is_told_as_a_husk(api, reflect):
+async def test_a_malformed_pod_is_sent_as_a_partial_object(api, reflect):
     api.plays(
         api.streams(
             END,
@@ -375,7 +375,7 @@ async def test_a_malformed_pod_is_told_as_a_husk(api, reflect):
 
     reflected = await reflect()
 
-    assert reflected.told == ["listed", "+a", "~a 12>13"]
+    assert reflected.sent == ["listed", "+a", "~a 12>13"]
     partial = reflected.facts[1].new
     assert partial.malformed.startswith("spec.overhead[cpu]: 'a lot'")
     assert (partial.node_name, partial.spec.scheduler_name) == ("n", "py-scheduler")
@@ -406,12 +406,12 @@ async def test_the_last_good_version_of_anything_else_stays(api, reflect):
 
     reflected = await reflect(SERVICES)
 
-    assert reflected.told == ["+s", "+t", "listed", "-t?", "-s"]
+    assert reflected.sent == ["+s", "+t", "listed", "-t?", "-s"]
     assert "x/s: spec.selector[...]: Expected `str`, got `int`" in reflected.observer.notes
     assert api.seen[-1].query["resourceVersion"] == "21"
 
 
-async def test_heartbeats_share_what_readers_hold(api, reflect):
+async def test_heartbeats_share_the_parts_of_the_old_object(api, reflect):
     """A node's images are kept once, however often it says that it lives."""
 
     def node(kind, version):
@@ -426,20 +426,20 @@ async def test_heartbeats_share_what_readers_hold(api, reflect):
 
     reflected = await reflect(NODES)
 
-    assert reflected.told == ["+n", "listed"]
+    assert reflected.sent == ["+n", "listed"]
     kept = reflected.reflector.store["", "n"]
     assert kept.metadata.resource_version == "12"
     assert kept.status is reflected.facts[0].new.status
 
 
-async def test_long_lists_leave_room_for_others(api, reflect):
-    """While a list is told, others get their turns: at least one for each slice of it."""
-    turns = 0
+async def test_long_lists_let_other_tasks_run(api, reflect):
+    """While a list is applied, other tasks run at least once for each slice of it."""
+    runs = 0
 
     async def others():
-        nonlocal turns
+        nonlocal runs
         while True:
-            turns += 1
+            runs += 1
             await asyncio.sleep(0)
 
     pods = [json.dumps(added(f"p{index}", index)).encode() for index in range(2000)]
@@ -449,11 +449,11 @@ async def test_long_lists_leave_room_for_others(api, reflect):
     reflected = await reflect()
 
     bystander.cancel()
-    assert len(reflected.told) == 4001
-    assert turns >= 2 * 2000 // SLICE_OBJECTS
+    assert len(reflected.sent) == 4001
+    assert runs >= 2 * 2000 // SLICE_OBJECTS
 
 
-async def test_reflectors_help_each_other_up_after_an_outage():
+async def test_the_first_success_after_an_outage_ends_the_backoff_of_all():
     """When the server answers one of them, none of the others sleeps out its backoff."""
     shared_backoff = SharedBackoff()
     sleepers = [asyncio.create_task(shared_backoff.sleep(3600)) for _ in range(3)]
@@ -475,8 +475,8 @@ async def test_a_later_outage_is_slept_through_again():
     sleeper.cancel()
 
 
-async def test_silence_is_told_of_a_watch_that_has_begun(api, reflect):
-    """A standby that is told to read nothing yet is not hard of hearing."""
+async def test_silence_is_measured_once_a_watch_has_begun(api, reflect):
+    """A standby with delayCacheUntilActive opens no watch yet: it has no silence to report."""
     waiting = Reflector(None, PODS, lambda _: None, clock=iter([]).__next__)
     assert waiting.silence_seconds is None
 
@@ -489,7 +489,7 @@ async def test_silence_is_told_of_a_watch_that_has_begun(api, reflect):
     assert refused.reflector.silence_seconds is not None
 
 
-async def test_nothing_is_to_be_heard_of_an_optional_resource_that_is_not_there(api, reflect):
+async def test_an_absent_optional_resource_has_no_silence(api, reflect):
     api.plays(api.answers(404, "no such resource"), api.answers(404, "no such resource"))
 
     reflected = await reflect(SERVICES, requests=2)

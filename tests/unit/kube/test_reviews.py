@@ -71,7 +71,7 @@ async def test_no_answer_is_no_permission_and_is_not_remembered():
     assert await reviews.judge("good", "get", "/metrics") == 200
 
 
-async def test_who_comes_while_too_many_wait_is_sent_away():
+async def test_a_caller_beyond_the_limit_of_waiting_ones_gets_429():
     """Or anybody who can reach the port could fill our memory, with tokens that nobody knows."""
     answering = asyncio.Event()
     answering.set()

@@ -9,7 +9,7 @@ from scheduler.kube.self_access_review import granted
 
 
 class Answers:
-    """Whoever stands where the API server should."""
+    """A server, or a proxy in its place."""
 
     def __init__(self, *answers):
         self.answers = list(answers)
@@ -23,7 +23,7 @@ class Answers:
 PODS = Permission("", "v1", "pods/binding", ("create", "patch"), "binds")
 
 
-async def test_each_verb_is_asked_for():
+async def test_each_verb_is_reviewed():
     server = Answers(b'{"status":{"allowed":true}}', b'{"status":{"allowed":false}}')
 
     assert await granted(server, PODS) == ("create",)

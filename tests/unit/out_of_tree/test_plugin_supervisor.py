@@ -444,7 +444,7 @@ def test_our_own_code_is_not_left_half_way(timer, package):
     assert reached == ["plugin"]
 
 
-def test_code_of_ours_that_keeps_nothing_may_be_interrupted(timer):
+def test_code_of_ours_without_state_may_be_interrupted(timer):
     namespace = {"__package__": "scheduler.framework", "spin": spin}
     exec("def loop():\n    spin()\n", namespace)
     supervised = Supervised(Moody(namespace["loop"]), timer=timer)
@@ -545,7 +545,7 @@ class Filters:
         raise RuntimeError("no luck")
 
 
-def test_pods_are_placed_without_a_score_plugin_that_keeps_failing():
+def test_pods_are_bound_without_a_score_plugin_that_keeps_failing():
     bound, _, supervisor = run(simulated(of_name("one", Scores())))
 
     assert bound == {"one": 5}

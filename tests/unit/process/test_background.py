@@ -43,7 +43,7 @@ async def test_what_may_break_is_reported_and_restarted_after_a_pause():
     assert starts[1] - starts[0] == pytest.approx(30, abs=0.01)
 
 
-async def test_what_a_cancelled_task_broke_with_is_raised():
+async def test_the_exception_of_a_cancelled_task_is_raised():
     async def breaks():
         raise LookupError("a defect")
 

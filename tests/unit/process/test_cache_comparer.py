@@ -52,12 +52,12 @@ class Site:
         self.slept += 1
         self.meanwhile()
 
-    def put(self, document, *, told=True):
+    def put(self, document, *, watched=True):
         self.there[document["metadata"]["name"]] = document
-        if told:
-            self.tell(document)
+        if watched:
+            self.deliver(document)
 
-    def tell(self, document):
+    def deliver(self, document):
         found = self.reflector._decoder.item(json.dumps(document).encode())
         self.reflector.correct(("", found.name), found)
 
@@ -106,8 +106,8 @@ async def test_an_equal_cache_costs_one_list(site):
 
 
 async def test_what_the_watch_never_delivered_is_corrected(site):
-    site.put(a_node("c", "5"), told=False)
-    site.put(a_node("a", "6", disk="fast"), told=False)
+    site.put(a_node("c", "5"), watched=False)
+    site.put(a_node("a", "6", disk="fast"), watched=False)
     del site.there["b"]
 
     assert await site.compare()
@@ -118,17 +118,17 @@ async def test_what_the_watch_never_delivered_is_corrected(site):
 
 async def test_what_has_not_arrived_yet_is_no_drift(site):
     new = a_node("a", "6", disk="fast")
-    site.put(new, told=False)
-    site.meanwhile = lambda: site.tell(new)
+    site.put(new, watched=False)
+    site.meanwhile = lambda: site.deliver(new)
 
     assert not await site.compare()
     assert site.slept == 1
     assert site.known()["a"] == {"disk": "fast"}
 
 
-async def test_what_keeps_changing_is_no_drift(site):
-    site.put(a_node("a", "6", disk="fast"), told=False)
-    site.meanwhile = lambda: site.put(a_node("a", "7", disk="slow"), told=False)
+async def test_an_object_that_keeps_changing_is_no_drift(site):
+    site.put(a_node("a", "6", disk="fast"), watched=False)
+    site.meanwhile = lambda: site.put(a_node("a", "7", disk="slow"), watched=False)
 
     assert not await site.compare()
 
@@ -142,9 +142,9 @@ async def test_a_cache_that_lost_an_object_is_corrected(site):
 
 
 async def test_it_runs_on_request(site):
-    asked = asyncio.Event()
-    running = asyncio.create_task(site.comparer.run(0, asked))
-    asked.set()
+    compare_now = asyncio.Event()
+    running = asyncio.create_task(site.comparer.run(0, compare_now))
+    compare_now.set()
     while (
         site.metrics.registry.get_sample_value(
             "py_scheduler_cache_comparisons_total", {"result": "equal"}

@@ -46,7 +46,7 @@ async def test_what_is_read_twice_alike_is_offered_once(site):
     assert site.offered == ["second"]
 
 
-async def test_what_is_still_being_written_is_not_looked_at(site):
+async def test_a_text_that_still_changes_is_not_offered(site):
     for text in ("s", "se", "sec"):
         site.path.write_text(text)
         await site.look()

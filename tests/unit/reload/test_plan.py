@@ -66,7 +66,7 @@ def test_the_same_document_in_other_words_is_no_change():
     assert found.fingerprint == running.configuration.fingerprint
 
 
-def test_every_problem_is_told_with_its_field():
+def test_every_problem_names_its_field():
     settings, running = started()
 
     found = file(settings, running, podInitialBackoffSeconds=0, profiles=[{"plugin": {}}])
@@ -121,7 +121,7 @@ def test_flags_count_as_before():
     assert found.configuration.leader_election.resource_name == "mine"
 
 
-def test_nobody_is_served_until_there_is_an_object():
+def test_no_pod_is_scheduled_until_there_is_an_object():
     settings, running = started("main")
 
     assert running.configuration.names == ()
@@ -139,7 +139,7 @@ def test_beside_an_object_the_file_holds_only_what_needs_a_restart():
     assert file(settings, running, parallelism=3).result is Result.UNCHANGED
 
 
-def test_plugins_that_fail_when_asked_for_rules_are_refused_beforehand(monkeypatch, tmp_path):
+def test_plugins_whose_rules_raise_are_refused_beforehand(monkeypatch, tmp_path):
     (tmp_path / "moody_sort.py").write_text(
         "class Moody:\n"
         "    name = 'Moody'\n"
@@ -173,7 +173,7 @@ def test_a_plugin_that_ends_the_process_when_it_is_imported_is_refused(monkeypat
     )
 
 
-def test_only_what_is_needed_beyond_today_is_asked_for():
+def test_only_further_permissions_are_reviewed():
     settings, few = started(profiles=[{"plugins": FEW}])
     more = file(settings, few)
 
@@ -185,7 +185,7 @@ def test_only_what_is_needed_beyond_today_is_asked_for():
     assert further_permissions(more, few) == ()
 
 
-def test_a_missing_permission_is_told_with_its_remedy():
+def test_a_missing_permission_is_reported_with_its_remedy():
     settings, few = started(profiles=[{"plugins": FEW}])
     (pods,) = [e for e in further_permissions(few, file(settings, few)) if e.kubectl_name == "pods"]
 
@@ -221,7 +221,7 @@ def test_an_extender_that_wants_whole_objects_changes_what_is_watched():
     assert sorted(raw) == ["Node", "Pod"]
 
 
-def test_an_outcome_is_good_or_tells_why():
+def test_an_outcome_is_good_or_has_problems():
     assert Outcome(Result.APPLIED).good
     assert not Outcome(Result.INVALID, ("a: b", "c: d")).good
     assert Outcome(Result.INVALID, ("a: b", "c: d")).message == "a: b; c: d"

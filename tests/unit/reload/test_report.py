@@ -1,4 +1,4 @@
-"""What is told of changed configurations."""
+"""What is logged, counted and recorded about changed configurations."""
 
 import pytest
 
@@ -55,7 +55,7 @@ def test_what_was_refused_stays_refused_until_its_own_source_is_good_again(judge
     assert metrics.registry.get_sample_value(NAME) == good
 
 
-def test_a_source_that_a_defect_keeps_us_from_is_not_good_until_it_is_heard_again(capsys):
+def test_a_source_whose_watch_a_defect_ended_is_not_good_until_its_next_outcome(capsys):
     metrics = Metrics()
     report = report_of(metrics)
     report.judged("resource", GOOD)
@@ -70,7 +70,7 @@ def test_a_source_that_a_defect_keeps_us_from_is_not_good_until_it_is_heard_agai
     assert metrics.registry.get_sample_value(NAME) == 1
 
 
-def test_what_a_source_that_is_gone_was_refused_for_is_told_once_more_if_it_comes_again(capsys):
+def test_a_refusal_is_reported_again_if_a_deleted_source_comes_back(capsys):
     metrics = Metrics()
     report = report_of(metrics)
     later = Outcome(Result.FORBIDDEN, ("no",))

@@ -48,7 +48,7 @@ def test_facts_have_kube_schedulers_names(fact, labels):
     ("problem", "reason"),
     [(Gone("too old"), "expired"), (Unreachable("10.0.0.1:4104 gave no answer"), "broken")],
 )
-def test_a_watch_that_expired_is_told_from_one_that_broke_by_its_error(problem, reason):
+def test_an_expired_watch_is_distinguished_from_a_broken_one_by_its_error(problem, reason):
     metrics = Metrics()
 
     Telemetry(metrics).watch_restarted(Resource.POD, problem)
