@@ -1,6 +1,6 @@
-"""py-scheduler: a Kubernetes scheduler beside the one of the cluster.
+"""py-scheduler: a Kubernetes scheduler that runs beside the cluster's own one.
 
-It schedules pods with ``schedulerName: py-scheduler``. The way of a pod, in order:
+It schedules pods with ``schedulerName: py-scheduler``. These are the steps for one pod:
 
 1. A watch event adds the pod. It enters the queue, unless a plugin's ``pre_enqueue`` keeps it out.
 2. The queue pops the pod with the smallest ``sort_key``. All facts that came in meanwhile are
@@ -134,7 +134,7 @@ __all__ = [  # noqa: RUF022 - by purpose, so that a reader finds what goes toget
     "ClusterEvent",
     "Hint",
     "Requeue",
-    # What it answers about the pod, before and after.
+    # What it answers about the pod, before nodes are judged and after one is chosen.
     "Allow",
     "Gate",
     "PermitAnswer",

@@ -8,7 +8,7 @@ import click
 from scheduler.errors import ConfigurationError, SchedulerError
 
 WITH_TRACEBACK: Final = "scheduler.cli.with_traceback"
-"""The key in the context's ``meta`` by which a command asks for the traceback as well."""
+"""The key in the context's ``meta`` that makes errors print a traceback as well."""
 
 _HINT: Final = "hint: --log-level debug shows where it happened"
 

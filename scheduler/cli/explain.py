@@ -129,7 +129,7 @@ def explain(ctx: click.Context, /, name: str, **flags: Any) -> None:
 
 
 def _check(name: str, flags: dict[str, Any]) -> None:
-    """Refuse what cannot be meant."""
+    """Reject arguments that contradict each other."""
     if bool(name) == (flags["filename"] is not None):
         raise click.UsageError("give either the NAME of a pod or a manifest with -f")
     if "/" in name:

@@ -1,4 +1,4 @@
-"""Files and standard input, read as text."""
+"""Reads files and standard input as text."""
 
 import sys
 from pathlib import Path
@@ -11,7 +11,7 @@ _GZIP: Final = b"\x1f\x8b"
 
 
 def read_text(flag: str, path: str) -> str:
-    """Return what the file *path* holds, or standard input for ``-``.
+    """Return the content of the file *path*, or standard input for ``-``.
 
     Raises:
         ConfigurationError: If it cannot be read; the message begins with *flag*.

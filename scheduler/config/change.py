@@ -1,8 +1,9 @@
 """Which changes of the configuration can be applied while the scheduler runs.
 
-Profiles, plugins, backoffs and extenders are exchanged between two pods. The connection to the API
-server and the leader election are set once, at the start: a document that changes them is rejected
-as a whole, so that no operator has to find out which half of it is in force.
+Profiles, plugins, backoffs and extenders are replaced between two scheduling attempts. The
+connection to the API server and the leader election are set once, at the start: a document that
+changes them is rejected as a whole, so that no operator has to find out which half of it is in
+force.
 """
 
 from collections.abc import Container
@@ -37,7 +38,7 @@ LIVE: Final = (
     "profiles",
     "extenders",
 )
-"""Fields that can be exchanged while the scheduler runs."""
+"""Fields that can be changed while the scheduler runs."""
 
 
 class Result(StrEnum):

@@ -61,8 +61,11 @@ OWN_PLUGINS: Final = (
     _default("UnsupportedFeatures", "pre_filter"),
     _default("NodeTrust", "pre_filter filter"),
 )
-"""Plugins that kube-scheduler does not have. They run first: what one of them refuses, no other
-plugin need judge, and no eviction can help."""
+"""Plugins that kube-scheduler does not have.
+
+They run first: what one of them rejects, no eviction can help, so no other plugin needs to judge
+it.
+"""
 
 UPSTREAM_POINTS: Final[Available] = MappingProxyType(
     {plugin.name: plugin.points for plugin in DEFAULT_PLUGINS}
@@ -78,8 +81,8 @@ REMOVED: Final = frozenset({"AzureDiskLimits", "CinderLimits", "EBSLimits", "GCE
 
 def removed(name: str) -> str:
     """Return the message about the plugin *name* of older versions."""
-    said = f'was invalid in version "{API_VERSION}" (KubeSchedulerConfiguration is version'
-    return f'{name} {said} "{API_VERSION}"); remove it, NodeVolumeLimits does its work'
+    reason = f'was invalid in version "{API_VERSION}" (KubeSchedulerConfiguration is version'
+    return f'{name} {reason} "{API_VERSION}"); remove it, NodeVolumeLimits does its work'
 
 
 def merge(defaults: tuple[PluginEntry, ...], custom: PluginSet) -> tuple[PluginEntry, ...]:

@@ -2,8 +2,8 @@
 
 Each struct is one level of the document, each field one line of it, in upstream's words. Two
 defaults differ on purpose: a single profile without a name is ``py-scheduler``, and so is the
-lease, in the scheduler's own namespace. A second scheduler must never answer to the first one's
-name by accident.
+lease, in the scheduler's own namespace. A second scheduler must never use the first one's name
+by accident.
 
 Source: ``kube-scheduler/config/v1/types.go`` and ``pkg/scheduler/apis/config/v1/defaults.go``.
 """
@@ -32,7 +32,7 @@ class Part(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class LeaderElection(Part, frozen=True):
-    """Which of several replicas acts."""
+    """Which of several replicas schedules."""
 
     leader_elect: bool = True
     """Whether a lease is held while scheduling. Default: true, so that a second replica is safe
@@ -115,22 +115,22 @@ class Plugins(Part, frozen=True):
     """Which pod first? Exactly one plugin, the same in all profiles, since they share the queue."""
 
     pre_filter: PluginSet = PluginSet()
-    """What can be said before nodes are judged."""
+    """Which nodes are judged at all."""
 
     filter: PluginSet = PluginSet()
     """Which nodes cannot take the pod."""
 
     post_filter: PluginSet = PluginSet()
-    """How could room be made?"""
+    """Which preemption would help, if no node can take the pod."""
 
     pre_score: PluginSet = PluginSet()
     """Kept for upstream's documents; a plugin here prepares its scores while scoring."""
 
     score: PluginSet = PluginSet()
-    """Which nodes are better; the only place where weights count."""
+    """Which nodes are better; weights count here only."""
 
     reserve: PluginSet = PluginSet()
-    """What goes with a chosen node."""
+    """What the pod needs on the chosen node."""
 
     permit: PluginSet = PluginSet()
     """Now, later or not at all?"""
@@ -139,7 +139,7 @@ class Plugins(Part, frozen=True):
     """What must be done before the pod is bound."""
 
     bind: PluginSet = PluginSet()
-    """Who binds; at least one."""
+    """Which plugins bind; at least one."""
 
     post_bind: PluginSet = PluginSet()
     """What runs after the pod was bound."""
@@ -154,7 +154,7 @@ class Plugins(Part, frozen=True):
     """Which placements are better (alpha upstream)."""
 
     def at(self, point: Point) -> PluginSet:
-        """Return what is said about *point* itself."""
+        """Return the plugins that are listed for *point* itself."""
         plugins: PluginSet = getattr(self, point.value)
         return plugins
 
@@ -178,7 +178,7 @@ class KubeSchedulerProfile(Part, frozen=True):
     must be given."""
 
     percentage_of_nodes_to_score: Int32 | None = None
-    """As the field of the same name outside, for this profile alone. Default: what stands there."""
+    """As the field of the document, for this profile alone. Default: that field."""
 
     plugins: Plugins = Plugins()
     """What differs from the default plugins. Default: nothing."""
@@ -188,10 +188,10 @@ class KubeSchedulerProfile(Part, frozen=True):
 
 
 class TlsConfig(Part, frozen=True):
-    """How an extender is trusted; data wins over files."""
+    """How an extender is authenticated; data overrides files."""
 
     insecure: bool = False
-    """Whether the extender's certificate goes unchecked; for trials only, and not beside an
+    """Whether the extender's certificate is not verified; for trials only, and not together with an
     authority. Default: false."""
 
     server_name: str = ""
@@ -204,8 +204,8 @@ class TlsConfig(Part, frozen=True):
     """The path of the client's key, PEM. Default: none."""
 
     ca_file: str = ""
-    """The path of the authorities to trust, PEM. Default: the system's; with enableHTTPS, nobody is
-    checked, as upstream."""
+    """The path of the authorities to trust, PEM. Default: the system's; with enableHTTPS, no
+    certificate is verified, as upstream."""
 
     cert_data: bytes = b""
     """The client certificate itself, base64. Default: none."""
@@ -218,27 +218,26 @@ class TlsConfig(Part, frozen=True):
 
 
 class ManagedResource(Part, frozen=True):
-    """A resource that an extender looks after."""
+    """A resource that an extender manages."""
 
     name: str = ""
     """The extended resource, as in ``example.com/gpu``."""
 
     ignored_by_scheduler: bool = False
-    """Whether the scheduler itself leaves it out when it compares requests with capacity. Default:
-    false."""
+    """Whether NodeResourcesFit ignores it. Default: false."""
 
 
 class Extender(Part, frozen=True):
-    """A web service that is asked beside the plugins."""
+    """A web service that filters, scores, preempts or binds in addition to the plugins."""
 
     url_prefix: str = ""
-    """Where it listens; a verb is appended after a slash."""
+    """Its URL; a verb is appended after a slash."""
 
     filter_verb: str = ""
     """The verb that filters nodes. Default: none, it does not filter."""
 
     preempt_verb: str = ""
-    """The verb that has a say in preemption. Default: none."""
+    """The verb that accepts or rejects candidates for preemption. Default: none."""
 
     prioritize_verb: str = ""
     """The verb that scores nodes. Default: none."""
@@ -250,11 +249,11 @@ class Extender(Part, frozen=True):
     """The verb that binds a pod instead of the scheduler; one extender at most. Default: none."""
 
     enable_https: bool = field(default=False, name="enableHTTPS")
-    """Whether it is reached by HTTPS, whoever it is unless tlsConfig names an authority. Default:
-    false."""
+    """Whether it is reached by HTTPS; its certificate is verified only if tlsConfig names an
+    authority. Default: false."""
 
     tls_config: TlsConfig | None = None
-    """How it is trusted. Default: the system's authorities, but see enableHTTPS; no client
+    """How it is authenticated. Default: the system's authorities, but see enableHTTPS; no client
     certificate."""
 
     http_timeout_seconds: Seconds = field(default=DEFAULT_EXTENDER_SECONDS, name="httpTimeout")
@@ -266,7 +265,7 @@ class Extender(Part, frozen=True):
     sent."""
 
     managed_resources: tuple[ManagedResource, ...] = ()
-    """It is asked only about pods that request one of these. Default: none, which means every
+    """It is called only for pods that request one of these. Default: none, which means every
     pod."""
 
     ignorable: bool = False
@@ -298,8 +297,8 @@ class KubeSchedulerConfiguration(Part, frozen=True):
     """No meaning here: there are no locks to profile. Default: true, as upstream."""
 
     percentage_of_nodes_to_score: Int32 | None = None
-    """What share of the nodes, in percent, is scored; all are judged. Default, and 0: every node
-    that can take the pod; upstream would take a sample."""
+    """The share of the nodes, in percent, that is scored; all are filtered. Default: every feasible
+    node (also for 0); upstream scores a sample."""
 
     pod_initial_backoff_seconds: int = 1
     """How long a pod waits after its first failed attempt; doubles with each. Default: 1, as
@@ -312,7 +311,7 @@ class KubeSchedulerConfiguration(Part, frozen=True):
     """The ways to schedule. Default: one, with the default plugins."""
 
     extenders: tuple[Extender, ...] = ()
-    """Web services that are asked beside the plugins. Default: none."""
+    """Web services that are called in addition to the plugins. Default: none."""
 
     delay_cache_until_active: bool = False
     """Whether a standby reads the cluster only once it leads: saves memory, costs seconds. Default:

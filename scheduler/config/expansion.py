@@ -126,8 +126,8 @@ class Expansion:
 
     def _check_unique(self, names: list[str], point: Point) -> None:
         for name in {name for name in names if names.count(name) > 1}:
-            places = [i for i, e in enumerate(self.plugins.multi_point.enabled) if e.name == name]
-            self.problems.add(self._entry("multiPoint", places[-1]), _twice(name, point))
+            indexes = [i for i, e in enumerate(self.plugins.multi_point.enabled) if e.name == name]
+            self.problems.add(self._entry("multiPoint", indexes[-1]), _twice(name, point))
 
     def _known(self, name: str) -> bool:
         return name in self.available

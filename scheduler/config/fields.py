@@ -25,7 +25,7 @@ Seconds = Annotated[float, "duration"]
 Int32 = Annotated[int, "int32"]
 """A whole number that Go keeps in 32 bits."""
 
-_FLOAT32_BOUND = 3.5e38  # a little more than the largest float32, which upstream decodes into
+_FLOAT32_BOUND = 3.5e38  # a little more than the largest float32: upstream decodes qps into one
 
 
 class _Unreadable(Exception):  # noqa: N818 - never leaves this module

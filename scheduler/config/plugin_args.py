@@ -143,7 +143,7 @@ class RequestedToCapacityRatio(Args, frozen=True):
 
 
 class ScoringStrategy(Args, frozen=True):
-    """What a good level of use is."""
+    """Which use of a node's resources scores high."""
 
     type: str = ""
     """LeastAllocated spreads, MostAllocated packs, RequestedToCapacityRatio follows a shape; must
@@ -183,7 +183,7 @@ class SpreadConstraint(Args, frozen=True):
     """How far domains may differ; positive."""
 
     topology_key: str = ""
-    """The node label that tells the domain; must be given."""
+    """The node label whose value is the domain; must be given."""
 
     when_unsatisfiable: str = ""
     """DoNotSchedule or ScheduleAnyway; must be given."""
@@ -218,7 +218,7 @@ class PodTopologySpreadArgs(Args, frozen=True):
 
 
 class VolumeBindingArgs(Args, frozen=True):
-    """How volumes are waited for."""
+    """How long to wait for volumes."""
 
     bind_timeout_seconds: int = 600
     """How long binding the volumes of a pod may take. Default: 600."""
@@ -229,7 +229,7 @@ class VolumeBindingArgs(Args, frozen=True):
 
 
 class DynamicResourcesArgs(Args, frozen=True):
-    """How devices are looked for and waited for."""
+    """How long to search and wait for devices."""
 
     filter_timeout_seconds: Seconds = msgspec.field(default=10.0, name="filterTimeout")
     """How long the search may take on one node; 0: as long as it takes. Default: 10s."""

@@ -21,9 +21,9 @@ STANDARD_INPUT: Final = "-"
 class RunSettings:
     """How to run; the defaults are those of the command line.
 
-    As upstream, a flag of the leader election wins over the document, while the rate limits are
-    flags for those who have no document. Unlike upstream, ``--kubeconfig`` is used with a document
-    too, unless the document names one.
+    As upstream, a flag of the leader election overrides the document, while the flags for rate
+    limits have an effect only without a document. Unlike upstream, ``--kubeconfig`` is used with a
+    document too, unless the document names one.
     """
 
     config_path: str = ""
@@ -33,8 +33,8 @@ class RunSettings:
     """The document itself. Default: none."""
 
     config_resource: str = ""
-    """The SchedulerConfiguration object that tells profiles, backoffs and extenders. Default: none,
-    the document does."""
+    """The SchedulerConfiguration object with profiles, backoffs and extenders. Default: none, the
+    document has them."""
 
     kubeconfig: str = ""
     """The path of a kubeconfig file. Default: in a cluster its own account, else the usual
@@ -68,7 +68,7 @@ class RunSettings:
     """The path of its private key. Default: none."""
 
     insecure_metrics: bool = False
-    """Whether all of that is served over plain HTTP, to everybody. Default: false."""
+    """Whether health and metrics are served over plain HTTP, to all clients. Default: false."""
 
     drift_seconds: float = 300.0
     """How often the cache is compared with a fresh list; 0 for never. Default: 5 minutes."""
@@ -89,7 +89,7 @@ class RunSettings:
     """How long a nomination of another scheduler's pod counts; 0 for never. Default: 10 minutes."""
 
     plugin_seconds_maximum: float = 1.0
-    """How long a plugin by a user may take over one answer; 0 for ever. Default: a second."""
+    """How long one call of an out-of-tree plugin may take; 0 for ever. Default: 1 second."""
 
     def __post_init__(self) -> None:
         """Reject flags that contradict each other."""

@@ -37,7 +37,7 @@ _VALUES_MAXIMUM: Final = 1_000_000
 
 
 def plain(text: str, problems: Problems) -> object:
-    """Return what *text* says, in dictionaries, lists and scalars."""
+    """Parse *text* into dictionaries, lists and scalars."""
     if text.lstrip().startswith("{"):
         # JSON may be indented by tabs, YAML may not; JSON strings cannot contain a tab.
         text = text.replace("\t", " ")
@@ -60,7 +60,7 @@ def plain(text: str, problems: Problems) -> object:
 class _Loader(yaml.SafeLoader):
     """Reads the structure only: a scalar without a tag stays text until `_scalar` reads it.
 
-    PyYAML's rules for scalars are YAML 1.1 in another reading than Go's: ``1e3`` would be text.
+    PyYAML and Go interpret YAML 1.1 differently: to PyYAML, ``1e3`` would be text.
     """
 
     DEFAULT_SCALAR_TAG = _UNTAGGED  # type: ignore[misc]  # the way of PyYAML
@@ -68,7 +68,7 @@ class _Loader(yaml.SafeLoader):
 
 
 def _reject_second_document(loader: _Loader, problems: Problems) -> None:
-    """Report a second document, unless it is empty, as templates may leave it."""
+    """Report a second document, unless it is empty, as templates often produce."""
     while loader.check_node() and (node := loader.get_node()) is not None:
         if not (isinstance(node, yaml.ScalarNode) and node.value in _NULL):
             line = node.start_mark.line + 1
@@ -98,7 +98,10 @@ def _scalar(text: str) -> object:
 
 
 class _Conversion:
-    """One pass over the tree of YAML nodes; a dictionary would have dropped duplicate keys."""
+    """Converts YAML nodes into plain values.
+
+    It reads the nodes because PyYAML's own conversion silently drops duplicate keys.
+    """
 
     def __init__(self, loader: _Loader, problems: Problems) -> None:
         self._loader = loader

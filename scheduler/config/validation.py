@@ -94,7 +94,8 @@ def _check_order(election: LeaderElection, problems: Problems) -> None:
     if lease <= renew:
         text = f"must be greater than `RenewDeadline` ({renew:g}s), got {lease:g}s"
         problems.add("leaderElection.leaseDuration", text)
-    # Upstream checks this one only when the election starts, and exits then.
+    # Upstream checks this rule only when the election starts, and exits then (client-go:
+    # NewLeaderElector, JitterFactor).
     jittered = election.retry_period_seconds * 1.2
     if renew <= jittered:
         text = f"must be greater than retryPeriod * 1.2 ({jittered:g}s), got {renew:g}s"

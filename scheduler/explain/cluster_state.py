@@ -25,7 +25,7 @@ class ClusterState:
         rejected_by_kubelet: Pods that a kubelet did not admit.
         ended: The phase of pods that have ended, by namespace and name.
         newest: The latest time that any node or pod mentions, in Unix seconds: a dump does not say
-            when it was made, and trust in nodes is judged as of then.
+            when it was made, and whether a node is distrusted depends on the time.
     """
 
     def __init__(self) -> None:

@@ -42,7 +42,7 @@ Note = Callable[[str], None]
 def complete(
     document: Mapping[str, Any], namespace: str, classes: Mapping[str, PriorityClass]
 ) -> tuple[Manifest, list[str]]:
-    """Return *document* as the rules complete it, and one line for each thing that was filled in.
+    """Return *document* as the rules complete it, and one line for each field that was filled in.
 
     Raises:
         ConfigurationError: If the pod names a priority class that is not in *classes*.
@@ -78,7 +78,8 @@ def _name(metadata: Manifest, namespace: str, note: Note) -> None:
         metadata["namespace"] = namespace or "default"
         note(f"metadata.namespace: {metadata['namespace']}")
     if not metadata.get("uid"):
-        # The real UID will be random. Ties are broken by it, so a fixed one repeats one answer.
+        # The real UID will be random. Ties are broken by it: a fixed UID gives the same explanation
+        # each time.
         metadata["uid"] = f"{metadata['namespace']}/{metadata['name']}"
 
 

@@ -17,7 +17,7 @@ ExplanationDocument = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class ExplanationContext:
-    """What the document says beside the explanation itself.
+    """The parts of the document that do not come from the cycle.
 
     Args:
         nodes: How many nodes were judged.

@@ -35,7 +35,7 @@ USER_AGENT: Final = f"py-scheduler/{__version__} explain"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExplainRequest:
-    """What the command line asks to explain.
+    """The pod to explain, and where to find it.
 
     Args:
         name: The pod's name; empty where it comes with *manifest*.

@@ -1,10 +1,11 @@
 """Rebuilds the trust in nodes (see `cache.trust_ledger`) from the cluster's state.
 
 Pods that kubelets rejected stay in the cluster for a while, with the reason. The running scheduler
-also loses trust when other schedulers take freed capacity; no object says so, so that part is lost.
+also distrusts a node when other schedulers take freed capacity; no object records that, so it is
+missing here.
 
-Here wall time decides how long a node is avoided, an exception to the rule that it is for stamps
-only: the only times at hand are those that the API server wrote into the pods.
+How long a node is avoided is computed from wall-clock time here, although the scheduler uses a
+monotonic clock for durations: only the times that the API server wrote into the pods are known.
 """
 
 from collections.abc import Collection, Iterable, Iterator

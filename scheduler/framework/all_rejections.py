@@ -41,6 +41,7 @@ class AllRejections:
 
     def add(self, verdict: Verdict) -> None:
         """Add *verdict*, unless it concerns no row."""
+        assert verdict.nodes.shape == self.feasible.shape, "a verdict about another table"
         if verdict.nodes.any():
             self.verdicts.append(verdict)
             self.feasible = self.feasible & ~verdict.nodes
@@ -56,7 +57,7 @@ def find_all_rejections(
     """Run each plugin of *profile* by itself, so that no rejection hides another."""
     found = AllRejections(np.ones(len(nodes), dtype=np.bool_))
     for verdict in _filter(profile, pod, nodes, nominated, observer, only=()).verdicts:
-        found.add(verdict)  # nodes that cannot be read are closed
+        found.add(verdict)  # the closed rows: their node, or a pod on it, is malformed
     done: set[str] = set()
     for plugin in profile.pre_filter:
         if _add_pre_filter(found, plugin, pod, nodes, observer):
@@ -91,7 +92,7 @@ def _filter(
 def _add_pre_filter(
     found: AllRejections, plugin: PreFilterPlugin, pod: Pod, nodes: NodeTable, observer: Observer
 ) -> bool:
-    """Add what the pre-filter of *plugin* says; tell whether its filter need not run."""
+    """Add the rejections of *plugin*'s pre-filter; return whether its filter is skipped."""
     try:
         pre_filtered = run_pre_filters((plugin,), pod, nodes, observer)
     except PluginError as error:

@@ -12,7 +12,11 @@ from scheduler.framework.rejection import Candidate
 from scheduler.model.pod import LATER_THAN_ANY, Pod
 
 _OFFSET: Final = 2**31
-"""Makes every priority positive: a further victim always adds to the sum (as upstream)."""
+"""Makes every priority positive, so that each further victim adds to the sum.
+
+Upstream adds it too: priorities may be negative, and a node with many such victims would otherwise
+seem better than one with few of them.
+"""
 
 by_importance: Final = attrgetter("importance")
 """The key to sort pods by: see `Pod.importance`."""
@@ -21,11 +25,11 @@ by_importance: Final = attrgetter("importance")
 def least_harm(candidates: Sequence[Candidate]) -> Candidate:
     """Return the candidate that does least harm; the first of equals.
 
-    In this order: the fewest victims that a budget protects, the least important most important
-    victim, the lowest sum of priorities, the fewest victims, the latest start of the most important
-    ones.
+    Candidates are compared in this order: the fewest victims that a budget protects, the lowest
+    priority of the most important victim, the lowest sum of priorities, the fewest victims, the
+    latest start among the victims of the highest priority.
     """
-    assert candidates
+    assert candidates, "no candidate to choose from"
     harms = list(map(_harm, candidates))
     lowest = min(harms)
     equals = [each for each, harm in zip(candidates, harms, strict=True) if harm == lowest]
@@ -36,6 +40,7 @@ def _harm(candidate: Candidate) -> tuple[int, int, int, int]:
     victims = candidate.victims
     return (
         candidate.pdb_violations,
+        # The first victim is the most important one; extenders are trusted to keep that order.
         victims[0].priority if victims else -_OFFSET,
         sum(pod.priority + _OFFSET for pod in victims),
         len(victims),

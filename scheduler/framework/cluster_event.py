@@ -14,7 +14,10 @@ from scheduler.model.pod import Pod
 
 
 class Action(IntFlag):
-    """What happened to a resource; upstream's bits, since matching compares them as numbers."""
+    """What happened to a resource.
+
+    The values are upstream's, since matching also compares them as numbers (``covers``).
+    """
 
     ADD = 1
     DELETE = 2
@@ -32,6 +35,8 @@ class Action(IntFlag):
     UPDATE = 8188
     ALL = 8191
 
+
+assert Action.ALL == Action.ADD | Action.DELETE | Action.UPDATE, "an action without a bit in ALL"
 
 _ACTION_LABELS: Final = {
     Action.ADD: "Add",
@@ -65,7 +70,7 @@ class ClusterEvent:
     Args:
         resource: The kind, as in ``Node`` or ``storage.k8s.io/CSINode``; ``*`` for anything.
         action: What happened, possibly several bits in a registration.
-        name: A label of its own, for events without an object.
+        name: The name in metrics of an event that no object causes; otherwise empty.
     """
 
     resource: str
@@ -86,6 +91,7 @@ class ClusterEvent:
         """Tell whether a registration for this event matches *incoming*."""
         if self.wildcard:
             return True
+        # Only "any resource" matches an event about any resource (upstream: MatchClusterEvents).
         same = (
             self.resource in {ANY, incoming.resource}
             if incoming.resource != ANY
@@ -120,8 +126,9 @@ class Change:
 
 
 Hint = Callable[[Pod, Change], bool]
-"""Tells whether a pod that the hint's plugin rejected may fit after the change. It is pure: the
-queue calls it again whenever it likes.
+"""Tells whether a pod that the hint's plugin rejected may fit after the change.
+
+It is a pure function: the queue may call it several times for one change.
 """
 
 
@@ -135,6 +142,8 @@ class Requeue:
 
 def node_changes(old: Node, new: Node) -> Iterator[ClusterEvent]:
     """Yield the events of a node's update, in upstream's order; none for a heartbeat."""
+    # No bit says that a node was uncordoned: upstream reports it as a change of taints, since the
+    # node lifecycle controller removes the taint of the cordon as well.
     if old.spec.unschedulable and not new.spec.unschedulable:
         yield ClusterEvent(NODE, Action.UPDATE_NODE_TAINT)
     if _allocatable(old) != _allocatable(new):
@@ -171,6 +180,7 @@ def _pod_actions(old: Pod, new: Pod) -> Iterator[Action]:
         yield Action.UPDATE_POD_SCALE_DOWN
     if old.spec.scheduling_gates and not new.spec.scheduling_gates:
         yield Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED
+    # The API server lets users add tolerations, not change or remove them: the number is enough.
     if len(old.spec.tolerations) != len(new.spec.tolerations):
         yield Action.UPDATE_POD_TOLERATION
 

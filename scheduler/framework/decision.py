@@ -1,4 +1,4 @@
-"""Decisions: what to do with a pod. The loop carries out these four, and there are no others."""
+"""Decisions: what the loop does with a pod after a scheduling cycle; there are four kinds."""
 
 from dataclasses import dataclass, field
 
@@ -71,7 +71,7 @@ class Preempt:
 
 @dataclass(frozen=True, slots=True)
 class Park:
-    """No node can take the pod now: it waits for an event that could help."""
+    """Park the pod: no node can take it now, so it waits for an event that could help."""
 
     pod: Pod
     diagnosis: Diagnosis
@@ -85,7 +85,7 @@ class Park:
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """The attempt failed with an error: try again after a backoff.
+    """Try the pod again after a backoff: the attempt failed with an error.
 
     Args:
         message: What went wrong, in one line.

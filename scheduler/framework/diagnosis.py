@@ -39,7 +39,7 @@ class Filtered:
     Args:
         feasible: Rows that can take the pod.
         verdicts: Why the others cannot, in the order of the plugins.
-        failures: Rows that no plugin rejected and one could not judge, with its name.
+        failures: Rows that a plugin could not judge and no plugin rejected, with its name.
     """
 
     feasible: NodeMask
@@ -63,8 +63,8 @@ class Diagnosis:
             nodes were filtered.
         absent: The reason of the rows without a verdict; empty where they have none.
         post_filter: What the post-filter plugins add.
-        rejected_by: The plugins whose hints may wake the pod.
-        unasked: Pre-filter plugins that did not run, since an earlier one refused every node.
+        rejected_by: The plugins that rejected the pod: their hints decide which events wake it.
+        unasked: Pre-filter plugins that were not called, since an earlier one refused every node.
         pending: Plugins whose events retry the pod without a backoff (upstream: PendingPlugins).
         nodes: How many nodes the message counts.
         preemption_may_help: Rows where evicting pods could help.
@@ -106,7 +106,7 @@ class Diagnosis:
                 counts[verdict.reason] += int(verdict.nodes.sum())
         if self.absent:
             counts[self.absent] += self.nodes - int(covered.sum())
-        return +counts
+        return +counts  # without the reasons that concern no node
 
 
 def single(plugin: str, reason: str) -> Diagnosis:

@@ -1,7 +1,7 @@
-"""Effects: what a plugin wants done after the decision, as data. The binding cycle performs them.
+"""Effects: what has to be done for a plugin before the pod is bound, as data.
 
-So plugins stay plain functions that can be called again and tested without a server, and requests,
-retries and timeouts are written once, in `binding`.
+The binding cycle performs them. So plugins stay pure functions, which can be called again and
+tested without a server, and requests, retries and timeouts are written once, in `binding`.
 """
 
 from collections.abc import Callable
@@ -46,12 +46,12 @@ class Assume:
 
 
 Condition = Callable[[NodeTable], bool | str]
-"""Whether the wait is over, or a text that says why it has failed."""
+"""Returns whether the wait is over, or a text that says why it has failed."""
 
 
 @dataclass(frozen=True, slots=True)
 class WaitUntil:
-    """Wait with the binding until *condition* is true.
+    """Hold back the binding until *condition* is true.
 
     The condition is a pure function of the cluster's state; it is called at once and then whenever
     facts were applied. It may also return a text: then the wait has failed for that reason. If the

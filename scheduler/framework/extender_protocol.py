@@ -34,7 +34,7 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 _SCORE_LIMIT: Final = 2**62
-"""Larger scores are ignored: their sum with others could overflow int64."""
+"""Scores of this size and beyond are ignored: their sum with others could overflow int64."""
 
 
 class ExtenderError(SchedulerError):
@@ -122,7 +122,7 @@ class _Score(msgspec.Struct, frozen=True):
 
 
 class ExtenderVerdicts:
-    """A filter plugin in whose name extenders reject nodes.
+    """The plugin that the queue sees as the one that rejected what extenders rejected.
 
     It has no ``requeue_on``: an extender cannot say what could help a pod that it rejected, so
     every event wakes that pod, as upstream's does.
@@ -141,7 +141,11 @@ def in_order(extenders: Sequence[Extender]) -> tuple[Extender, ...]:
 
 
 def is_interested(extender: Extender, pod: Pod) -> bool:
-    """Tell whether *extender* handles *pod*: by default every pod, else by its resources."""
+    """Tell whether *extender* handles *pod*.
+
+    One with managed resources handles the pods that request or limit one of them; any other
+    handles every pod.
+    """
     managed = {resource.name for resource in extender.managed_resources}
     if not managed:
         return True
@@ -231,10 +235,15 @@ def read_filter(request: ExtenderRequest, response: ExtenderResponse, nodes: Nod
         raise ExtenderError(why)
     hopeless = result.failedandunresolvablenodes
     failed = {name: text for name, text in result.failednodes.items() if name not in hopeless}
-    silent = ~kept & ~nodes.named((*hopeless, *failed))
+    unmentioned = ~kept & ~nodes.named((*hopeless, *failed))
     verdicts = (
-        # Upstream counts a node that vanished without a word as refused for no reason.
-        *([Verdict(EXTENDER, "", silent, np.zeros_like(silent))] if silent.any() else ()),
+        # A node that the extender neither kept nor named as failed: upstream rejects it without a
+        # reason, so the message does not count it.
+        *(
+            [Verdict(EXTENDER, "", unmentioned, np.zeros_like(unmentioned))]
+            if unmentioned.any()
+            else ()
+        ),
         *_verdicts(hopeless, nodes, resolvable=False),
         *_verdicts(failed, nodes, resolvable=True),
     )
@@ -323,20 +332,21 @@ def read_preempt(
         why = f'expected at least one victim pod on node "{empty}"'
     if why:
         raise ExtenderError(why)
-    # An extender may name nodes in any order; ours decides among equals, as without extenders.
+    # An extender may name nodes in any order. Among equal candidates the first wins, so the order
+    # of the dry run is restored.
     order = {each.node: index for index, each in enumerate(candidates)}
     return tuple(sorted(kept, key=lambda each: order.get(each.node, len(order))))
 
 
 def _candidate_named(
-    request: ExtenderRequest, node: str, said: Mapping[str, Any] | None, nodes: NodeTable
+    request: ExtenderRequest, node: str, entry: Mapping[str, Any] | None, nodes: NodeTable
 ) -> tuple[Candidate, str]:
     """Return the candidate that an extender names, or why it does not exist."""
     url, row = request.extender.url_prefix, nodes.row_of(node)
     if row is None:
         return Candidate(node, ()), f"extender: {url} claims to preempt on unknown node {node}"
     try:
-        victims = msgspec.convert(_with_lowercase_keys(said), _Victims)
+        victims = msgspec.convert(_with_lowercase_keys(entry), _Victims)
         named = [msgspec.convert(_with_lowercase_keys(each), _Victim) for each in victims.pods]
     except msgspec.ValidationError as problem:
         return Candidate(node, ()), _unreadable(request, problem)

@@ -34,15 +34,15 @@ from scheduler.snapshot.node_table import NodeTable
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PreFilterResult:
-    """What the pre-filter plugins left to judge.
+    """The combined answers of the pre-filter plugins.
 
     Args:
         only: The rows that filters judge; None for every row.
         narrowed_by: The plugins that named rows.
-        skipped: Plugins whose filter has nothing to say about the pod.
+        skipped: Plugins whose filter is not needed for the pod.
         refused: The answer that refuses every row at once.
         refused_by: The plugins that gave it.
-        unasked: Plugins that come after it in the profile, and were not asked.
+        unasked: Plugins that come after it in the profile, and were not called.
     """
 
     only: NodeMask | None = None
@@ -56,7 +56,7 @@ class PreFilterResult:
 def run_pre_filters(
     plugins: Sequence[PreFilterPlugin], pod: Pod, nodes: NodeTable, observer: Observer
 ) -> PreFilterResult:
-    """Ask every pre-filter plugin about *pod*.
+    """Call every pre-filter plugin for *pod*, and combine their answers.
 
     Raises:
         PluginError: If one fails.
@@ -87,7 +87,8 @@ def run_pre_filters(
             case Only(names=names):
                 named = names if named is None else named & names
                 narrowed_by.append(plugin.name)
-                if not named:  # names of nodes that do not exist are names still
+                # Upstream intersects names, not nodes: names of nodes that do not exist count.
+                if not named:
                     return PreFilterResult(
                         only=nodes.named(named),
                         refused=Refused(_nothing_left(narrowed_by), resolvable=False),
@@ -111,7 +112,7 @@ def _names(plugins: Sequence[PreFilterPlugin]) -> frozenset[str]:
 
 
 def _pre_filter_answer(plugin: PreFilterPlugin, pod: Pod, nodes: NodeTable) -> PreFilterAnswer:
-    """Return what *plugin* answers, checked within its call: its ``repr`` is the plugin's code."""
+    """Return the answer of *plugin*, checked within its call: a ``repr`` is the plugin's code."""
     answer: object = plugin.pre_filter(pod, nodes)
     match answer:
         case None | Skip() | Failure(text=str()):
@@ -190,14 +191,17 @@ def _filter_named(
 
 @dataclass(slots=True, eq=False)
 class _Judged:
-    """What the filters that have run so far said."""
+    """The combined answers of the filters that have run so far."""
 
     feasible: NodeMask
     verdicts: list[Verdict] = field(default_factory=list)
     failures: list[tuple[str, Failure]] = field(default_factory=list)
 
     def add(self, plugin: str, answers: Sequence[Rejection | Failure]) -> None:
-        """Add what one plugin said; all its reasons count for the rows it is to blame for."""
+        """Add the answers of one plugin.
+
+        It is blamed for the rows that were feasible before, with each of its reasons.
+        """
         before = self.feasible.copy()
         failures = []
         for answer in answers:
@@ -208,7 +212,7 @@ class _Judged:
                 failures.append(answer)
             else:
                 self.reject(plugin, answer.reason, blamed, answer.resolvable)
-        # Failures come last: what the plugin itself rejects, it need not have judged in full.
+        # Failures come last: a row that the same plugin rejects as well counts as rejected.
         for failure in failures:
             unjudged = failure.nodes & self.feasible
             if unjudged.any():
@@ -231,7 +235,7 @@ def run_filters(
     nominated: Mapping[int, Sequence[Pod]],
     observer: Observer,
 ) -> Filtered:
-    """Ask every filter about every row of *nodes*, and note what could not be judged.
+    """Call every filter for every row of *nodes*, and collect the rows that one could not judge.
 
     A row with *nominated* pods must be able to take *pod* with them and without.
 
@@ -272,8 +276,8 @@ def _run_filters_twice(
 ) -> Filtered:
     """Run the filters with the nominated pods present, then without where that succeeded.
 
-    The nominated pods may arrive, and they may not; resources can fail one way while affinity fails
-    the other. (Upstream: RunFilterPluginsWithNominatedPods.)
+    A nominated pod may be bound there or not. With it, resources may be short; without it, pod
+    affinity may be unmet. (Upstream: RunFilterPluginsWithNominatedPods.)
     """
     crowded = nodes.each(adding=nominated)
     present = run_filters(plugins, skipped, pod, crowded, {}, observer)
@@ -298,7 +302,7 @@ def _filter_answers(plugin: FilterPlugin, pod: Pod, nodes: NodeTable) -> list[Re
 def _run_row_by_row(
     plugin: FilterPlugin, pod: Pod, nodes: NodeTable, feasible: NodeMask, observer: Observer
 ) -> list[Rejection | Failure]:
-    """Ask a filter that reads more than its row about each row of a what-if table by itself.
+    """Call a filter that reads more than its row for each changed row of a what-if table.
 
     It would otherwise see a cluster in which every row's change has happened at once.
     """
@@ -312,7 +316,7 @@ def _run_row_by_row(
     for row in (feasible & changed).nonzero()[0].tolist():
         cluster = nodes.cluster_of(row)
         there = cluster.row_of(nodes.names[row])
-        assert there is not None  # None would index a new axis, and be taken for a yes
+        assert there is not None, "the row is not in its own cluster"  # None would index a new axis
         mask = _mask_of(row, len(nodes))
         for answer in _run_filter(plugin, pod, cluster, observer):
             if not answer.nodes[there]:

@@ -1,9 +1,9 @@
 """Calls plugins: every call is measured by the observer, and its exceptions name the plugin.
 
-Below `call_plugin` stand functions to pass to it, one for each method that is about one pod. They
-check what the method answers: in the queue or the loop nobody could tell any more which plugin gave
-an answer outside the contract. So the check counts as the plugin's own time and may be interrupted
-with it: it runs the plugin's code where an answer is an iterator or has a ``repr``.
+The functions below `call_plugin` are passed to it, one for each method that concerns one pod. They
+check the method's answer, so that a wrong one is reported with the plugin's name. The check counts
+as the plugin's own time and is interrupted with it: an iterator or a ``repr`` runs the plugin's
+code.
 
 `out_of_tree.stall_timer` interrupts a plugin only below a frame of this module.
 """
@@ -34,9 +34,9 @@ R = TypeVar("R")
 
 
 def call_plugin(
-    point: str, plugin: str, observer: Observer, question: Callable[..., R], *args: Any
+    point: str, plugin: str, observer: Observer, function: Callable[..., R], *args: Any
 ) -> R:
-    """Call *question*, a method of *plugin* or a function that calls one.
+    """Call *function*, a method of *plugin* or a function that calls one.
 
     Raises:
         PluginError: If the plugin raises anything. ``SystemExit`` is included: a library for
@@ -44,7 +44,7 @@ def call_plugin(
     """
     with observer.plugin(point, plugin):
         try:
-            return question(*args)
+            return function(*args)
         except MalformedObject as problem:
             raise PluginError(plugin, f"cannot judge the pod: {problem}") from problem
         except PluginError:
@@ -107,7 +107,7 @@ def reserve(plugin: ReservePlugin, pod: Pod, node: str, nodes: NodeTable) -> Res
         case None | Reject(str()) | Failure(text=str()):
             return answer
         case str() | bytes():
-            pass  # sequences, too, and an empty one would pass for "assume nothing"
+            pass  # a text is a sequence too, and an empty one would mean "assume nothing"
         case Sequence() if all(map(_can_be_assumed, answer)):
             return answer
     return _refuse(plugin.name, "reserve", answer)
@@ -133,7 +133,7 @@ def pre_bind(plugin: PreBindPlugin, pod: Pod, node: str, nodes: NodeTable) -> li
 def effects(plugin: str, answer: object) -> list[Effect]:
     """Return *answer*, which ``pre_bind`` gave, as a list of effects."""
     try:
-        found: list[object] = list(answer)  # type: ignore[call-overload]  # that is the question
+        found: list[object] = list(answer)  # type: ignore[call-overload]  # a plugin may return anything
     except TypeError:
         return _refuse(plugin, "pre_bind", answer)
     return [each if _can_be_done(each) else _refuse(plugin, "pre_bind", each) for each in found]

@@ -1,8 +1,8 @@
 """How raw scores become 0 to 100.
 
 A plugin sets one of these as its ``normalize`` attribute, or has a method of the same signature.
-Integer arithmetic is upstream's (``plugins/helper/normalize_score.go``): scores are compared digit
-for digit.
+The integer arithmetic is upstream's (``plugins/helper/normalize_score.go``), so that scores are the
+same numbers.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from scheduler.snapshot.node_table import NodeTable
 
 @dataclass(frozen=True, slots=True)
 class Proportional:
-    """Scale so that the largest becomes 100; *reverse* turns the scale round afterwards."""
+    """Scale so that the largest becomes 100; with *reverse*, 100 becomes 0 and 0 becomes 100."""
 
     reverse: bool = False
 

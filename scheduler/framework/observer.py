@@ -1,7 +1,7 @@
 """The port through which calls of plugins are measured, supervised and timed out.
 
-The rooms below the line import neither metrics nor clocks: `observe` and `out_of_tree` implement
-this protocol.
+Decisions are pure functions: framework and cycle import neither metrics nor clocks. `observe`
+and `out_of_tree` implement this protocol for them.
 """
 
 from collections.abc import Callable
@@ -13,7 +13,7 @@ Ending = Callable[[str], None]
 
 
 class Observer(Protocol):
-    """Receives what the runner does."""
+    """Is called before and after each run of an extension point and each call of a plugin."""
 
     def extension_point(self, point: str) -> AbstractContextManager[Ending]:
         """Enclose one run of an extension point; the block may set its status."""
@@ -24,11 +24,11 @@ class Observer(Protocol):
         ...
 
     def evaluated(self, point: str, plugin: str, times: int) -> None:
-        """Count a call of a plugin; at points that judge nodes, *times* is their number."""
+        """Count *times* evaluations of a plugin: one for each node at points that judge nodes."""
         ...
 
     def paused(self, point: str, plugin: str) -> None:
-        """Note that the call that ends now gave no answer yet: another call continues it."""
+        """Record that the call that ends now is one step of a longer one: another continues it."""
         ...
 
     def unmeasured(self) -> "Observer":
@@ -37,7 +37,7 @@ class Observer(Protocol):
 
 
 class Silent:
-    """Does nothing."""
+    """An observer that measures nothing."""
 
     def extension_point(self, point: str) -> AbstractContextManager[Ending]:  # noqa: ARG002
         """Enclose one run of an extension point."""

@@ -32,6 +32,7 @@ from scheduler.snapshot.objects import ClusterObjects
 C = TypeVar("C", bound=type)
 
 Reading = Callable[[str, int], int]
+"""Returns the amount of a resource in a row."""
 
 
 class _Columns:

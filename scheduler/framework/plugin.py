@@ -4,12 +4,12 @@ A plugin is any object with a ``name`` and the methods of the extension points i
 inherits nothing. All methods are plain functions: no clock, randomness, input, output or logs; the
 same arguments give the same answer. Arrays that it receives are read-only.
 
-The extension points, in the order of a pod's way:
+The extension points, in the order in which a pod passes them:
 
 =================  ==============================================================================
 ``pre_enqueue``    may this pod enter the queue?
 ``sort_key``       which pod first? (one plugin a profile)
-``pre_filter``     before nodes are judged: nothing to say, only these nodes, or no node at all
+``pre_filter``     before nodes are judged: every node, only these nodes, or no node at all
 ``filter``         which nodes cannot take the pod, and why
 ``post_filter``    no node can: which preemption would help?
 ``score``          which of the remaining nodes are better, 0 to 100
@@ -18,15 +18,20 @@ The extension points, in the order of a pod's way:
 ``pre_bind``       what must be done, as effects, before the pod is bound
 =================  ==============================================================================
 
-Optional attributes: ``node_local = True`` promises that a row's verdict and raw score depend on
-that row, the pod and the plugin's arguments alone; ``each_world = True`` promises that in a
-what-if table (``NodeTable.each``) a filter judges every row by that row's own changes, as
-``node_local`` does too: filters that promise neither receive one changed row after the other.
-``requeue_on`` names the events that could help a pod which the plugin rejected; ``needs`` names
-further resources that the plugin reads; ``patches`` names, in the same words, what the effects of
-``pre_bind`` patch; ``pre_bind_seconds`` how long an asynchronous ``pre_bind`` of a plugin by a user
-may take; ``normalize`` says how raw scores become 0 to 100; ``knows_schedulers = True``
-makes the constructor receive the scheduler names of all profiles as *schedulers*.
+Optional attributes:
+
+- ``node_local = True`` promises that a row's verdict and raw score depend on that row, the pod and
+  the plugin's arguments alone.
+- ``each_world = True`` promises less: in a what-if table (``NodeTable.each``), where each row shows
+  a cluster of its own, the filter judges every row by that row's own changes. A filter that
+  promises neither is called once for each changed row.
+- ``requeue_on`` names the events that could help a pod which the plugin rejected.
+- ``needs`` names further resources that the plugin reads; ``patches`` names, in the same words,
+  what the effects of ``pre_bind`` patch.
+- ``pre_bind_seconds`` limits how long an asynchronous ``pre_bind`` of an out-of-tree plugin takes.
+- ``normalize`` turns raw scores into 0 to 100.
+- ``knows_schedulers = True`` passes the scheduler names of all profiles to the constructor, as
+  *schedulers*.
 """
 
 from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence

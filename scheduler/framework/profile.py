@@ -20,7 +20,7 @@ from scheduler.framework.plugin import (
 
 @dataclass(frozen=True, slots=True)
 class Weighted:
-    """A score plugin and how much its 0 to 100 counts."""
+    """A score plugin, and the factor by which its normalized scores are multiplied."""
 
     plugin: ScorePlugin
     weight: int
@@ -28,13 +28,13 @@ class Weighted:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """What happens to pods that name this scheduler.
+    """The plugins of one scheduler name, by extension point.
 
     Args:
         scheduler_name: The ``spec.schedulerName`` that chooses this profile.
         percentage_of_nodes_to_score: 0 scores every feasible node, which is the default; otherwise
             at least a hundred nodes and this share of the cluster are scored.
-        generation: Grows when a newer configuration replaces the profile.
+        generation: Grows with each configuration that is applied while the process runs.
     """
 
     scheduler_name: str
@@ -68,6 +68,6 @@ class Profile:
 
 
 def needs_of_all(profiles: Iterable[Profile]) -> frozenset[str]:
-    """Return what any plugin of *profiles* reads beyond the usual."""
+    """Return the resources that some plugin of *profiles* reads beyond nodes and pods."""
     plugins = (plugin for profile in profiles for plugin in profile.plugins)
     return frozenset(need for plugin in plugins for need in needs_of(plugin))

@@ -1,6 +1,6 @@
-"""What plugins answer, as values.
+"""The answers of plugins, as values.
 
-Each type that says no belongs to one stage:
+Each type that rejects belongs to one stage:
 
 ============  =================  ====================================================
 pre_enqueue   ``Gate``           the pod must not enter the queue yet
@@ -53,8 +53,8 @@ class Rejection:
 class Failure:
     """Pre-filter, filter or reserve: the plugin could not judge the pod or these nodes.
 
-    In filter it is ignored for nodes that another plugin rejected already: they are out, whatever
-    this plugin would have said. Elsewhere the attempt ends in an error, as upstream's status Error.
+    In filter it is ignored for nodes that some plugin rejects: their verdict does not depend on it.
+    Elsewhere the attempt ends in an error, as upstream's status Error.
     """
 
     nodes: NodeMask

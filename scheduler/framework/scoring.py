@@ -61,7 +61,7 @@ def score_nodes(profile: Profile, pod: Pod, nodes: NodeTable, observer: Observer
 
 
 def _scores_of(plugin: ScorePlugin, pod: Pod, nodes: NodeTable) -> tuple[Scores, Scores] | None:
-    """Return the scores of *plugin*, raw and normalized; None where it has nothing to say.
+    """Return the scores of *plugin*, raw and normalized; None if it skips the pod.
 
     They are checked within the plugin's call, so that it is blamed for wrong ones.
     """

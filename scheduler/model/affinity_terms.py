@@ -132,7 +132,8 @@ def read_terms(affinity: Affinity | None, namespace: str) -> PodAffinityTerms:
 def _shared(terms: PodAffinityTerms) -> PodAffinityTerms:
     """Return one object for all equal *terms*.
 
-    Pods of one template then share their terms, and dictionaries of terms compare by identity.
+    Pods of one template then share their terms, and look-ups of terms in dictionaries end at the
+    first comparison, by identity.
     """
     return terms
 

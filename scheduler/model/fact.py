@@ -1,4 +1,4 @@
-"""Facts: the events of watches, as values.
+"""Facts: what watches report, as values.
 
 The loop applies facts to cache and queue. *old* is always the version of the fact before, as in the
 event handlers of client-go, so that a handler need not look it up.

@@ -33,7 +33,7 @@ def host_ports_of(containers: Iterable[Container]) -> Iterator[HostPort]:
 
 
 def ports_conflict(wanted: HostPort, used: HostPort) -> bool:
-    """Tell whether two host ports conflict: the wildcard address does with every address."""
+    """Tell whether two host ports conflict; the wildcard address conflicts with every address."""
     if (wanted.protocol, wanted.port) != (used.protocol, used.port):
         return False
     return _ANY_ADDRESS in {wanted.ip, used.ip} or wanted.ip == used.ip

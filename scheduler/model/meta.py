@@ -14,13 +14,13 @@ PodKey = NewType("PodKey", str)
 class Struct(msgspec.Struct, frozen=True, kw_only=True, rename="camel", gc=False):
     """A frozen value in Kubernetes' spelling; unknown fields are ignored when decoding.
 
-    No garbage collection: a struct refers to no container that could refer back to it, and a
-    cluster has hundreds of thousands of them. Classes with ``dict=True`` switch it on again.
+    Python's cycle collector does not track these structs: nothing that they refer to refers back,
+    and a cluster has hundreds of thousands of them. Classes with ``dict=True`` are tracked.
     """
 
 
 class OwnerReference(Struct, frozen=True):
-    """The object that made this one."""
+    """An owner of the object; the one with *controller* manages it."""
 
     api_version: str = ""
     kind: str = ""

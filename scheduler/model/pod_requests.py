@@ -21,6 +21,8 @@ from scheduler.model.resources import (
     to_amounts,
 )
 
+# Upstream: DefaultMilliCPURequest and DefaultMemoryRequest. Without them, a node full of pods
+# without requests would score like an empty one.
 _DEFAULTS: Final = {
     CPU: 100 * quantity.NANOS_PER_MILLI,
     MEMORY: 200 * 1024 * 1024 * quantity.NANOS,
@@ -32,7 +34,8 @@ class Accounting(Struct, frozen=True):
     """Selects one of the sums.
 
     Args:
-        from_status: Count what the kubelet actuated or allocated if it is more (in-place resize).
+        from_status: Count what the kubelet actuated or allocated if it is more than the spec says
+            (in-place resize, KEP-1287).
         pod_level: Let ``spec.resources`` of the pod replace the sum over its containers.
         defaults: Add a default for each container that requests no cpu or no memory.
     """

@@ -1,8 +1,8 @@
 """Kubernetes quantities, exact.
 
 A quantity is an integer number of nanos (billionths of a unit), the smallest unit that upstream
-keeps. Sums are exact; they are rounded once, to the integer that the scheduler compares. Floats
-would make a node look full or free by a rounding error.
+keeps. Sums are exact and are rounded once, to the integer that the scheduler compares. With floats,
+a rounding error could make a node look full or free.
 
 Source: ``apimachinery/pkg/api/resource`` (quantity.go, suffix.go).
 """
@@ -56,7 +56,7 @@ def _factor(suffix: str, text: str) -> tuple[Fraction, bool]:
         return Fraction(1024 ** _BINARY[suffix]), True
     if _EXPONENT.fullmatch(suffix):
         exponent = int(suffix[1:])
-        # Ten to the power of what a user wrote: an exponent of a billion would take all memory.
+        # A user writes the exponent: ten to the power of a billion would take all memory.
         if abs(exponent) > 1000:
             raise ValueError(f"{text!r} has an exponent beyond reason")
         return Fraction(10) ** exponent, False

@@ -95,7 +95,7 @@ def add(total: Nanos, more: Nanos) -> None:
 
 
 def raise_to(total: Nanos, floor: Nanos) -> None:
-    """Raise each of *total* to at least *floor*, in place; names are united."""
+    """Raise each of *total* to at least *floor*, in place; names that it lacks are added."""
     for name, count in floor.items():
         if count > total.get(name, -1):
             total[name] = count

@@ -18,7 +18,7 @@ ABSENT = "(absent)"
 
 
 class Row(Generic[S, C]):
-    """What one cause makes of one state or of several.
+    """Which states may follow one state, or several, for one cause.
 
     Args:
         old: The state before; None where nothing is kept yet. A tuple where several states change
@@ -39,14 +39,14 @@ class Row(Generic[S, C]):
 
 
 class Transitions(Generic[S, C]):
-    """The transition table of one state machine: whatever is not in it does not happen."""
+    """The transition table of one state machine: a transition that is not in it is a bug."""
 
     def __init__(self, *rows: Row[S, C]) -> None:
         self.rows = rows
         self._allowed: dict[tuple[S | None, C], frozenset[S | None]] = {}
         for row in rows:
             for old in row.old:
-                # A second row could only contradict the first, or hide in its shadow.
+                # A second row would contradict the first or repeat it.
                 assert (old, row.cause) not in self._allowed, f"two rows for {old}, {row.cause}"
                 self._allowed[old, row.cause] = frozenset(row.new)
 

@@ -97,7 +97,7 @@ class PersistentVolumeClaim(Struct, frozen=True, dict=True, gc=True):
 
     @property
     def fully_bound(self) -> bool:
-        """Whether the volume controller has bound it to a volume, and said so."""
+        """Whether the volume controller has bound it to a volume and annotated it as complete."""
         return bool(self.spec.volume_name) and BIND_COMPLETED in self.metadata.annotations
 
     @property
@@ -214,8 +214,8 @@ class PersistentVolume(Struct, frozen=True, dict=True, gc=True):
     def bound_to(self, claim: PersistentVolumeClaim) -> "PersistentVolume":
         """Return this volume with a reference to *claim*; itself if it has that already.
 
-        The annotation says that the reference is ours: the volume controller may remove it again. A
-        reference that a person wrote has none, and stays (upstream: GetBindVolumeToClaim).
+        The annotation marks a reference that the scheduler wrote, which the volume controller may
+        remove again. A reference that a person wrote has no annotation (GetBindVolumeToClaim).
         """
         annotations, reference = self.metadata.annotations, self.spec.claim_ref
         if not self.is_for(claim):

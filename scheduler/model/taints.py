@@ -1,7 +1,7 @@
 """Taints and tolerations.
 
-Source: ``api/core/v1/toleration.go``; the operators Lt and Gt are behind a gate that is off, so
-they never match.
+Source: ``api/core/v1/toleration.go``. The operators Lt and Gt need a feature gate that is off by
+default, so they never match.
 """
 
 from collections.abc import Iterable

@@ -1,9 +1,9 @@
-"""Distrusted nodes: they looked free, and a pod did not get to run on them all the same.
+"""Distrusted nodes: nodes that looked free but did not run a pod that was meant for them.
 
 A kubelet may reject a pod that was bound to its node, and pods of other schedulers may take the
-capacity that a preemption freed. Either way the node looks as free to the next pod of the same
-owner as it did to this one. A `Distrust` records that, as an object like any other: it is valid
-until a fact replaces or removes it (``docs/decisions/0011-trust-is-a-fact.md``).
+capacity that a preemption freed. Either way the node still looks free when the next pod of the same
+owner is scheduled. A `Distrust` records that, as an object like any other: it is valid until a fact
+replaces or removes it (``docs/decisions/0011-trust-is-a-fact.md``).
 
 Time stamps are parsed here with `datetime`: that turns a text into a number, and reads no clock.
 """

@@ -4,8 +4,8 @@ Source: ``plugins/defaultpreemption/default_preemption.go`` and
 ``pkg/scheduler/framework/preemption/preemption.go``.
 
 Upstream runs the dry run on one node after another; here a what-if table has a row for each node.
-First all potential victims are removed from every row. Then the first victim of every row is
-reprieved, if the incoming pod still fits there, then the second, and so on.
+First all potential victims are removed from every row. Then the first of them in every row is added
+back (upstream: reprieved) if the incoming pod still fits there, then the second, and so on.
 
 Nodes are tried in an order that depends on the pod and their names alone, so that a decision can be
 replayed; upstream begins at a random node. Mirror pods are never victims: the kubelet would create
@@ -129,9 +129,12 @@ def _is_victim_of(pod: Pod, other: Pod) -> bool:
 
 
 def _in_order(pod: Pod, nodes: NodeTable, diagnosis: Diagnosis) -> Rows:
-    """Return the rows where preemption may help, in the order in which they are tried."""
+    """Return the rows where preemption may help, in the order in which they are tried.
+
+    Mostly only some of them are tried: by row number, the same nodes would always lose pods.
+    """
     may_help = diagnosis.preemption_may_help.copy()
-    # A closed row stays closed whoever is evicted: what is malformed on it may be the node itself.
+    # Evictions do not open a closed row: what is malformed on it may be the node itself.
     may_help[list(nodes.closed)] = False
     rows = may_help.nonzero()[0]
     order: Rows = rows[np.argsort(hash_of(0, pod.uid, nodes.name_hashes[rows]), kind="stable")]
@@ -142,8 +145,8 @@ def _in_order(pod: Pod, nodes: NodeTable, diagnosis: Diagnosis) -> Rows:
 class _Shortlist:
     """Collects candidates until there are enough.
 
-    Enough is *wanted*, if one of them violates no disruption budget. Otherwise all nodes are tried,
-    as in upstream's DryRunPreemption.
+    *wanted* candidates are enough if at least one of them violates no disruption budget. Otherwise
+    all nodes are tried, as in upstream's DryRunPreemption.
     """
 
     wanted: int
@@ -195,8 +198,8 @@ class _DryRunRow:
 def _search(rows: Rows, dry_run: "_DryRun", shortlist: _Shortlist) -> Generator[None, None, None]:
     """Fill *shortlist* from *rows*, in order.
 
-    Rows where evicting everything would not help are sorted out first, in large steps: with many
-    nominated pods they are most of the rows.
+    Rows where evicting all potential victims would not help are dropped first, in large steps: with
+    many nominated pods they are most of the rows.
     """
     batch = min(shortlist.wanted, _ROWS_AT_ONCE)
     pending: list[_DryRunRow] = []
@@ -230,11 +233,11 @@ class _DryRun:
         self.errors: list[str] = []
 
     def promising(self, rows: Rows) -> list[_DryRunRow]:
-        """Return those of *rows* that fit the pod without all their potential victims."""
-        found = _potential_victims(self._nodes, rows, self._pod, self._victim_schedulers)
-        some = np.fromiter(map(bool, found), dtype=np.bool_, count=len(rows))
-        self._record_without_victims(rows[~some])
-        tried = rows[some]
+        """Return those of *rows* that fit the pod once all their potential victims are removed."""
+        found = self._nodes.potential_victims(rows, self._pod.priority, self._victim_schedulers)
+        has_victims = np.fromiter(map(bool, found), dtype=np.bool_, count=len(rows))
+        self._record_without_victims(rows[~has_victims])
+        tried = rows[has_victims]
         if not len(tried):
             return []
         lower = list(filter(None, found))
@@ -316,18 +319,11 @@ class _DryRun:
                 self.errors.append(f'expected at least one victim pod on node "{node}"')
 
 
-def _potential_victims(
-    nodes: NodeTable, rows: Rows, pod: Pod, victim_schedulers: frozenset[str] | None
-) -> list[Sequence[Pod]]:
-    """Return the pods on each of *rows* that *pod* may preempt, the most important first."""
-    return nodes.potential_victims(rows, pod.priority, victim_schedulers)
-
-
 @dataclass(frozen=True, slots=True)
 class _Budget:
     """A disruption budget: how many more matching pods may be evicted.
 
-    Pods in ``status.disruptedPods`` are being evicted and were subtracted already.
+    Pods in ``status.disruptedPods`` are being evicted, and *allowed* does not count them any more.
     """
 
     matches: Selector

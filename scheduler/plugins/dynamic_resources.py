@@ -29,7 +29,7 @@ class DynamicResources:
         """Accept upstream's arguments: a timeout for work that is not done here."""
 
     def pre_filter(self, pod: Pod, nodes: NodeTable) -> Skip:  # noqa: ARG002
-        """Skip the pod; what counts for `post_filter` is whether this was called at all."""
+        """Skip the pod; `post_filter` depends on whether this was called."""
         return Skip()
 
     def post_filter(
@@ -42,7 +42,7 @@ class DynamicResources:
         """Return that there is nothing to deallocate for *pod*.
 
         If an earlier plugin rejected the pod in PreFilter, upstream's plugin does not find its
-        CycleState, fails with that text, and preemption is not tried.
+        CycleState and fails with "not found", so preemption is not tried.
         """
         if self.name in diagnosis.unasked:
             return Refusal(NOT_FOUND, stop=True)

@@ -13,6 +13,8 @@ from scheduler.model.pod import Pod
 from scheduler.snapshot.node_table import NodeTable
 
 _MIB: Final = 1024 * 1024
+# Upstream's minThreshold and maxContainerThreshold: what is pulled quickly does not count, and one
+# huge image does not outweigh all others.
 _BYTES_MIN: Final = 23 * _MIB
 _BYTES_MAX_PER_CONTAINER: Final = 1000 * _MIB
 

@@ -41,6 +41,7 @@ _ANTI_AFFINITY: Final = "node(s) didn't match pod anti-affinity rules"
 _EXISTING_ANTI_AFFINITY: Final = "node(s) didn't satisfy existing pods anti-affinity rules"
 
 _UNLABELLED: Final[Mapping[str, str]] = {}
+"""The labels of a namespace without labels."""
 
 
 _ByKey = defaultdict[str, list[tuple[Counted, int]]]
@@ -142,7 +143,10 @@ class InterPodAffinity:
 
 
 def _any_counted(weights: _ByKey, nodes: NodeTable) -> bool:
-    """Tell whether any pod counts: weights that cancel out score 0, none at all skip the plugin."""
+    """Tell whether any pod counts.
+
+    The plugin is skipped if none does. Weights that cancel each other out score 0 instead.
+    """
     return any(
         nodes.sum_domains(key, [(each, 1)]).total.any()
         for key, parts in weights.items()
@@ -235,7 +239,7 @@ def _matching_all(terms: Sequence[AffinityTerm], objects: ClusterObjects) -> Pod
 
 
 def _pods_changed(pod: Pod, change: Change) -> bool:
-    """Tell whether a pod of *pod*'s affinity was added, or one of its anti-affinity removed."""
+    """Tell whether a pod came that *pod*'s affinity needs, or one went that it must avoid."""
     old, new = (each if isinstance(each, Pod) else None for each in (change.old, change.new))
     pods = [each for each in (old, new) if each is not None]
     terms = pod.affinity_terms

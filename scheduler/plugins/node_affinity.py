@@ -96,7 +96,7 @@ class NodeAffinity:
         return scores
 
     def _node_matches(self, pod: Pod, change: Change) -> bool:
-        """Tell whether a node matches *pod* that did not before; yes if an invalid term may.
+        """Tell whether a node matches *pod* that did not before, or an invalid term may match it.
 
         The affinity that the operator added is checked against the new version of the node alone,
         as upstream does.
@@ -107,6 +107,7 @@ class NodeAffinity:
             return False
         required = required_of(pod)
         if not required.matches(change.new):
+            # Upstream's hint fails on an invalid term, and a hint that fails wakes the pod.
             return required.may_match_invalid_term(change.new)
         return not isinstance(change.old, Node) or not required.matches(change.old)
 

@@ -1,7 +1,7 @@
 """Prefers nodes whose resources are used evenly.
 
 Source: ``plugins/noderesources/balanced_allocation.go``. The order of the floating point operations
-is upstream's: scores are truncated, and compared digit for digit.
+is upstream's: scores are truncated, so another order would give other scores.
 """
 
 from collections.abc import Iterator, Sequence
@@ -58,6 +58,7 @@ def _by_resources_had(
     uses: Sequence[ResourceUse], has: Sequence[NDArray[np.bool_]], rows: int
 ) -> Scores:
     """Score nodes with different resources separately: a resource that a node lacks is left out."""
+    # One bit for each resource: nodes of one kind have the same resources.
     kind = np.zeros(rows, dtype=np.int64)
     for bit, mask in enumerate(has):
         kind |= mask.astype(np.int64) << bit

@@ -29,6 +29,7 @@ from scheduler.snapshot.arrays import Int64s
 from scheduler.snapshot.node_table import NodeTable
 from scheduler.snapshot.resource_use import use_of
 
+# Upstream compares these first (fitsRequest): reasons appear in that order.
 _FIRST: Final = (CPU, MEMORY, EPHEMERAL_STORAGE)
 _STRATEGIES: Final = (LEAST_ALLOCATED, MOST_ALLOCATED, REQUESTED_TO_CAPACITY_RATIO)
 _TOP_SHAPE_SCORE: Final = 10
@@ -157,7 +158,7 @@ def _rating(strategy: ScoringStrategy) -> Rate:
 
 
 def _rate_by(shape: Sequence[ShapePoint]) -> Rate:
-    """Return a function that looks the utilization up on *shape*, sampled at 0 to 100 percent."""
+    """Return a function that scores by *shape*, which is tabulated for 0 to 100 percent."""
     curve = np.array([_score_on(shape, percent) for percent in range(101)], dtype=np.int64)
 
     def rate(requested: Int64s, allocatable: Int64s) -> Scores:

@@ -1,4 +1,4 @@
-"""Keeps an owner's pods off a node that looked free and did not take a pod of the same owner.
+"""Keeps an owner's pods off a node that looked free but did not run a pod of the same owner.
 
 Kube-scheduler has no such plugin. It matters where several schedulers place pods on the same nodes:
 the node looks free to all of them at once, and a pod that its kubelet rejects is created again by

@@ -32,7 +32,8 @@ def _own_tolerations_suffice(pod: Pod, change: Change) -> bool:
 class NodeUnschedulable:
     """Rejects cordoned nodes.
 
-    ``spec.unschedulable`` counts, not the taint: the node lifecycle controller adds it later.
+    ``spec.unschedulable`` counts, not the taint of the cordon, which the node lifecycle controller
+    adds later.
     """
 
     name = "NodeUnschedulable"

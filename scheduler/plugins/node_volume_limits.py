@@ -133,7 +133,7 @@ def _check_limits(
     for driver, wanted in _by_driver(volumes).items():
         limit = nodes.volume_limit(driver)
         if (limit >= 0).any():
-            # A volume that is attached but used by no pod counts among those in use and once more.
+            # A volume that is attached but used by no pod counts twice: in use, and as a new one.
             new = sum((~nodes.mounting(volume)).astype(np.int64) for volume in wanted)
             full |= (limit >= 0) & (new > 0) & (nodes.volumes_in_use(driver) + new > limit)
     full &= ~unknown

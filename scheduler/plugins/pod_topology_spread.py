@@ -2,9 +2,10 @@
 
 Source: ``plugins/podtopologyspread/`` (common.go, filtering.go, scoring.go, plugin.go).
 
-Two quirks of upstream's are kept: a constraint without a selector matches nothing, and one with an
-empty selector matches the incoming pod but counts no pods. One is not: in a dry run, upstream's
-RemovePod subtracts pods that were never counted, terminating ones or those under an empty selector.
+Two quirks of upstream are kept: a constraint without a selector matches nothing, and one with an
+empty selector matches the incoming pod but counts no pods. One quirk is not: in a dry run,
+upstream's RemovePod subtracts pods that were never counted, terminating ones or those under an
+empty selector.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -50,7 +51,7 @@ _SELECT_PODS: Final[frozenset[str]] = frozenset(
         Resource.STATEFUL_SET,
     )
 )
-"""The resources whose selectors make up the selector of default constraints."""
+"""The resources whose selectors are merged into the selector of default constraints."""
 
 SYSTEM_DEFAULTS: Final = (
     TopologySpreadConstraint(topology_key=_HOSTNAME, when_unsatisfiable=_SOFT, max_skew=3),
@@ -161,9 +162,11 @@ class PodTopologySpread:
         totals = np.zeros(len(nodes), dtype=np.float64)
         for constraint, included in _with_included(pod, constraints, nodes, every_key=strict):
             count, weight = _weigh(constraint, nodes, included, ignored)
+            # A larger maxSkew lets the counts of domains differ more before scores do (upstream:
+            # scoreForCount).
             term = count * weight + float(constraint.written.max_skew - 1)
             totals += np.where(nodes.domains(constraint.key) == NO_DOMAIN, 0.0, term)
-        # Go rounds halves away from zero: the same as up, since scores are never negative here.
+        # Go rounds halves away from zero. Scores are not negative here, so that is up.
         scores = np.floor(totals + 0.5).astype(np.int64)
         scores[ignored] = _IGNORED
         return scores

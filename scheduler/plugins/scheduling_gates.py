@@ -13,7 +13,7 @@ def _own_gates_gone(pod: Pod, change: Change) -> bool:
 
 
 class SchedulingGates:
-    """Gates pods that have scheduling gates."""
+    """Keeps pods that have scheduling gates out of the queue."""
 
     name = "SchedulingGates"
     requeue_on = (

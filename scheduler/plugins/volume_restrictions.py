@@ -1,8 +1,8 @@
-"""Disks that only one pod may write to, and claims that only one pod may use (ReadWriteOncePod).
+"""Some disks allow one pod at a time on a node, and claims with ReadWriteOncePod one pod at all.
 
-Source: ``plugins/volumerestrictions/volume_restrictions.go``. With pods added
-or removed in a what-if, claims in use are counted as if the cluster had always been so; upstream
-counts the names of claims then, whatever their namespace, and twice if a pod mounts one twice.
+Source: ``plugins/volumerestrictions/volume_restrictions.go``. In a what-if, claims in use are
+counted as in a true cluster; upstream's AddPod and RemovePod count claims by name without regard to
+the namespace, and twice if a pod mounts one twice.
 """
 
 from collections.abc import Iterator

@@ -137,7 +137,7 @@ def _topologies_of(
 
 
 def _why_unbound(class_name: str, nodes: NodeTable) -> tuple[()] | str:
-    """Return why a claim without a volume is in the way; nothing where it is merely too early."""
+    """Return why a claim has no volume yet; nothing if it gets one once the pod has a node."""
     if not class_name:
         return "PersistentVolumeClaim had no pv name and storageClass name"
     storage_class = nodes.objects.storage_class(class_name)

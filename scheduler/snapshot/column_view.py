@@ -1,4 +1,4 @@
-"""A view of columns: which rows it shows, with which what-if changes, and how it reads a column."""
+"""A view of columns: it shows some rows or all, as they are or with what-if changes."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
@@ -54,7 +54,7 @@ class ColumnView:
 
     @property
     def generation(self) -> int:
-        """The state of the cluster that this view shows."""
+        """The generation of the columns that this view shows."""
         return self._generation
 
     @property
@@ -139,11 +139,11 @@ class ColumnView:
         return self._gather(count_column.where(self._column_rows))
 
     def _with_changes(self, column: Int64s, contribution: Contribution) -> Int64s:
-        """Add to a true *column* what the pods of the what-if changes contribute to it."""
+        """Return *column*, of the true cluster, plus what the what-if changes contribute to it."""
         return read_only(column + self._changes.sums(contribution)) if self._changes else column
 
     def _with_changed_rows(self, mask: Mask, answer: Callable[[int], bool]) -> Mask:
-        """Replace the true value of each changed row in *mask* by that of *answer*."""
+        """Return *mask*, of the true cluster, with *answer* called for each changed row."""
         if not self._changes:
             return mask
         mask = mask.copy()

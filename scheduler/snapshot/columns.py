@@ -54,9 +54,11 @@ class TaintSets:
         self._numbers: dict[tuple[Taint, ...], int] = {}
 
     def set(self, row: int, taints: tuple[Taint, ...], rows: int) -> None:
-        """Set the taints of *row*; there are *rows* rows."""
+        """Set the taints of *row*, of *rows* rows in all."""
         if row >= len(self.ids):
             self.ids = np.concatenate([self.ids, np.zeros(row + 1, dtype=np.int32)])
+        # Lists that no node has any more are dropped once they are the majority: seldom, so that
+        # the pass over all rows costs little for each change.
         if taints not in self._numbers and len(self.sets) > 2 * rows + 64:
             self._compact(rows)
         number = self._numbers.setdefault(taints, len(self.sets))
@@ -160,8 +162,8 @@ class ClusterColumns:
         self.victims_column.forget(row)
         self._account(row, pod, -1)
         assert self.pod_counts[row] == len(self.pods[row]), f"{pod.key} was counted otherwise"
-        # Columns are never recounted: a difference would stay until the process ends. An empty row
-        # is where it shows at no cost.
+        # Columns are never recounted: a wrong sum would stay until the process ends. An empty row
+        # shows it, and costs nothing to check.
         assert self.pods[row] or not any(
             column[row] for column in self.nonzero_requested.values()
         ), f"row {row} has no pods after {pod.key}, and requests still"
@@ -238,10 +240,10 @@ class ClusterColumns:
             if come[name] != gone[name] and image.nodes.nonzero_rows == 1:
                 image.size_bytes = come[name]
 
-    def _set_features(self, row: int, features: Iterable[str], there: int) -> None:
+    def _set_features(self, row: int, features: Iterable[str], declared: int) -> None:
         for name in features:
             count_column = self._features.setdefault(name, CountColumn())
-            count_column[row] = there
+            count_column[row] = declared
             if not count_column:
                 del self._features[name]
 

@@ -1,4 +1,4 @@
-"""A column of counts that takes memory only for rows with a count."""
+"""A column of counts; a column with few counts is a map and takes memory only for those."""
 
 from typing import Final, TypeVar
 
@@ -71,7 +71,7 @@ class CountColumn:
     def add(self, row: int, count: int) -> None:
         """Add *count* to *row*."""
         array = self._array
-        # Nearly every call ends here, once for each resource of every pod that is added or removed.
+        # Fast path: this runs for each resource of every pod that is added or removed.
         if array is not None and row < len(array) and not self._oversized:
             total = array.item(row) + count
             if total <= COUNT_MAXIMUM:
@@ -147,7 +147,7 @@ class CountColumn:
 
 
 def add_under(count_columns: dict[K, CountColumn], key: K, row: int, count: int) -> None:
-    """Add *count* to *row* in the column of *key*, which exists only while it counts anything."""
+    """Add *count* to *row* in the column of *key*; a column without counts is removed."""
     count_column = count_columns.get(key)
     if count_column is None:
         count_column = count_columns[key] = CountColumn()

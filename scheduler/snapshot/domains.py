@@ -104,9 +104,9 @@ class Domains:
     def with_changes(self, rows: Ids, delta: Int64s) -> DomainCounts:
         """Return the counts for rows whose domains are *rows*, if each row had *delta* more pods.
 
-        The change of a row moves the minimum only for itself. So the minimum without the row's own
-        domain is needed for each row: it is that of the emptiest domain, or for rows in that one,
-        of the second emptiest.
+        The change of a row counts for that row alone, and only in its own domain. So each row's
+        minimum is the smaller of its own changed count and the minimum over the other domains: the
+        count of the emptiest domain or, for rows in that one, of the second emptiest.
         """
         assert len(rows) == len(delta), f"{len(rows)} rows with {len(delta)} changes"
         registered = int(self.registered.sum())

@@ -30,7 +30,7 @@ class LabelColumn:
 
     @property
     def values(self) -> int:
-        """How many numbers were assigned; values that no node has any more count too."""
+        """How many numbers were assigned, including those of values that no node has any more."""
         return len(self.numbers)
 
     def number(self, value: str | None) -> int:

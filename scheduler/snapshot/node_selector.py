@@ -74,7 +74,12 @@ class CompiledTerm:
 
 @dataclass(frozen=True, slots=True)
 class AnyOf:
-    """Any of the terms must match; *has_invalid_terms* says that invalid terms were left out."""
+    """A selector of which any term must match.
+
+    Args:
+        terms: The valid terms.
+        has_invalid_terms: Whether invalid terms were left out.
+    """
 
     terms: tuple[CompiledTerm, ...]
     has_invalid_terms: bool
@@ -108,7 +113,7 @@ class RequiredAffinity:
         return self._labels_match(node) and (self.any_of is None or self.any_of.matches(node))
 
     def may_match_invalid_term(self, node: Node) -> bool:
-        """Tell whether *node* does not match, but an invalid term might have been meant for it."""
+        """Tell whether *node* matches no valid term, while there are invalid ones."""
         return (
             self.any_of is not None
             and self.any_of.has_invalid_terms

@@ -1,7 +1,7 @@
 """The NodeTable: all nodes at one instant, one row each, as plugins see them.
 
-It stands for upstream's list of NodeInfo (``kube-scheduler/framework/types.go``), and the what-if
-table for the copies that AddPod and RemovePod make of one in a dry run.
+It replaces upstream's list of NodeInfo (``kube-scheduler/framework/types.go``). A what-if table
+replaces the copies of NodeInfo that a dry run changes with AddPod and RemovePod.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -40,8 +40,9 @@ from scheduler.snapshot.what_if import RowChanges
 class NodeTable(ColumnView):
     """All nodes or some of them, as they are or in a what-if: everything that a plugin may read.
 
-    It is valid until the loop next applies facts, and raises StaleView afterwards. Row order means
-    nothing. Every array it returns has one value a row, is read-only, and must not be kept.
+    It is valid until the loop next applies facts, and raises StaleView afterwards. The order of the
+    rows has no meaning. Every array that it returns has one value a row, is read-only, and must not
+    be kept.
     """
 
     __slots__ = ()
@@ -94,7 +95,8 @@ class NodeTable(ColumnView):
     def cluster_of(self, row: int) -> "NodeTable":
         """Return the whole cluster with the changes of *row* alone, the same for all its rows.
 
-        A filter that compares nodes without the help of this table can judge it like any cluster.
+        A filter that compares nodes and was not written for what-if tables can judge this view
+        like a true cluster.
         """
         self._check()
         change = self._changes.get(row)
@@ -105,7 +107,7 @@ class NodeTable(ColumnView):
         return NodeTable(self._columns, None, shared, shared)
 
     def prepare(self, pod: Pod) -> Iterator[None]:
-        """Compute in advance, with pauses, what filters of *pod* would take long to compute.
+        """Compute, with pauses, the columns that filters of *pod* would otherwise build in one go.
 
         Volumes are counted only when a pod has some. The first such pod after a start finds every
         row uncounted, which takes longer than sockets can wait; so the cycle pauses between rows.
@@ -114,7 +116,7 @@ class NodeTable(ColumnView):
         if pod.storage:
             yield from self._columns.volumes.count_by_rows()
 
-    # Single rows, for what is decided about one node.
+    # Single rows.
 
     def node(self, row: int) -> Node:
         """Return the node in *row*."""
@@ -148,7 +150,7 @@ class NodeTable(ColumnView):
 
     @property
     def objects(self) -> ClusterObjects:
-        """The small objects: services, owners, namespaces, budgets."""
+        """The other objects: services, owners, namespaces, budgets, volumes, custom resources."""
         self._check()
         return self._columns.objects
 
@@ -279,7 +281,7 @@ class NodeTable(ColumnView):
             included: Over the rows of ``cluster``: which nodes count, and register their domains.
         """
         self._check()
-        # A mask over the rows of this view is the mistake to expect; shorter, it would broadcast.
+        # The likely mistake is a mask over the rows of this view; one of length 1 would broadcast.
         assert included.shape == (self._column_rows,), (
             f"mask of {included.shape} for {self._column_rows} rows"
         )

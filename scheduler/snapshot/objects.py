@@ -40,7 +40,7 @@ ChangeHandler = Callable[[ResourceName, KubeObject | None, KubeObject | None], N
 
 
 class ClusterObjects:
-    """Objects by kind, namespace and name. The cache writes, plugins read."""
+    """Objects by kind, namespace and name; the cache writes them, and plugins read them."""
 
     def __init__(self) -> None:
         self._kinds: dict[ResourceName, dict[str, dict[str, KubeObject]]] = {}
@@ -75,8 +75,8 @@ class ClusterObjects:
     def assume(self, resource: ResourceName, item: KubeObject) -> bool:
         """Let *item* replace the API server's version; False if that has changed meanwhile.
 
-        Only the version that *item* was derived from may be replaced: another one may say that the
-        volume is taken. The write would fail for the same reason, but only after a round trip.
+        Only the version that *item* was derived from may be replaced: in a newer one the volume may
+        be taken. The write would fail for the same reason, but only after a round trip.
         """
         known = self.api_version(resource, item.metadata.namespace, item.metadata.name)
         if known is None or known.metadata.resource_version != item.metadata.resource_version:
@@ -154,7 +154,7 @@ class ClusterObjects:
             yield item
 
     def owner(self, api_version: str, kind: str, namespace: str, name: str) -> Owned | None:
-        """Return a controller of pods, if it is of a kind whose selector counts."""
+        """Return a controller of pods; None if it is unknown, or not of a kind in `_OWNERS`."""
         resource = _OWNERS.get((api_version, kind))
         found = self.get(resource, namespace, name) if resource else None
         assert found is None or isinstance(found, Owned)
@@ -183,7 +183,7 @@ class ClusterObjects:
             self._selected.clear()
 
     def distrusts(self, owner: str) -> Collection[Distrust]:
-        """Return the nodes that pods of *owner*, see `owner_of`, keep away from."""
+        """Return the nodes that are distrusted for pods of *owner* (see `owner_of`)."""
         return [x for x in self.within(NODE_DISTRUST, owner) if isinstance(x, Distrust)]
 
     # Volumes.

@@ -1,8 +1,8 @@
 """What each pod contributes to a column, for what-ifs that add or remove it.
 
-The true columns are updated with every pod that is added or removed (``columns``). A what-if
-corrects them by the few pods that it adds and removes; what each of those contributes is here, one
-function a column. It has to be exactly what ``ClusterColumns`` adds for the same pod.
+The true columns are updated with every pod that is added or removed (``columns``). A what-if adds
+what its few added and removed pods contribute: there is one function for each column here. It must
+return exactly what ``ClusterColumns`` adds for the same pod.
 """
 
 from collections.abc import Callable, Hashable, Sequence

@@ -25,7 +25,7 @@ _COLUMNS_KEPT: Final = 512
 
 LabelSet = frozenset[tuple[str, str]]
 _Kind = tuple[LabelSet, bool]
-"""Identifies a group within its namespace: labels, and whether the pods are terminating."""
+"""Identifies a group within its namespace: the labels, and whether its pods are terminating."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class PodSetColumns:
     def __init__(self) -> None:
         self._groups: dict[str, dict[_Kind, _LabelGroup]] = {}
         self._columns: OrderedDict[PodSet, CountColumn] = OrderedDict()
-        # The same by the namespaces that they count; None for those that count all.
+        # The same columns by each namespace that they count; None for those that count all.
         self._by_namespace: dict[str | None, dict[PodSet, CountColumn]] = {}
 
     def add(self, row: int, pod: Pod, count: int) -> None:

@@ -22,7 +22,7 @@ _Kind = tuple[int, frozenset[str] | None]
 """A priority, and the names of schedulers; None for all of them."""
 
 
-class PotentialVictims(tuple[Pod, ...]):  # noqa: SLOT001 - a tuple has no room for slots
+class PotentialVictims(tuple[Pod, ...]):  # noqa: SLOT001 - a subclass of tuple cannot have slots
     """Some pods of one node, the most important first, with their sums."""
 
     totals: dict[Hashable, int]

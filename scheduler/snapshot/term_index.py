@@ -7,8 +7,8 @@ have equal terms, so thousands of pods have a few dozen distinct ones: here each
 pods in a column, and is compared with the incoming pod once.
 
 Where a thousand workloads each keep their own pods apart, even the distinct terms are too many to
-compare. Terms are therefore filed under keys of a namespace and a label that a matching pod must
-have; a pod looks under its own namespace and labels only.
+compare. Terms are therefore indexed by a namespace and a label that a matching pod must have, and
+only those under the namespace and labels of the incoming pod are compared.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -87,7 +87,7 @@ class TermIndex:
 
 def _index_keys(term: AffinityTerm) -> Iterator[_IndexKey]:
     """Yield the keys of *term*: a pod that it matches has exactly one of them."""
-    # A namespace selector may match any namespace, also one created later: file it under all.
+    # A namespace selector may match any namespace, also one that is created later.
     namespaces = term.namespaces if term.namespace_selector == NOTHING else (None,)
     wanted = [each for each in term.selector.requirements or () if each.operator == IN]
     # One label is enough to find the term; that with the fewest values needs the fewest keys.

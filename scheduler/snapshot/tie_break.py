@@ -1,4 +1,4 @@
-"""Tie-breaking among nodes of equal score: stateless, even and reproducible.
+"""Breaks ties among nodes of equal score: without state, evenly, and reproducibly.
 
 The node with the smallest hash of (seed, pod UID, node name) wins. Upstream draws a random one
 (``pkg/scheduler/schedule_one.go``, selectHost); here no state is kept and row order does not
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from scheduler.snapshot.columns import hash_name
 
+# The constants of splitmix64: 2**64 divided by the golden ratio, and the factors of its finalizer.
 _GAMMA: Final = np.uint64(0x9E3779B97F4A7C15)
 _MIX_1: Final = np.uint64(0xBF58476D1CE4E5B9)
 _MIX_2: Final = np.uint64(0x94D049BB133111EB)
@@ -37,6 +38,7 @@ def best(
 ) -> NDArray[np.intp]:
     """Return rows with the best total: the winner first, at most *rows_maximum* of them."""
     assert len(totals) == len(name_hashes) > 0, f"{len(totals)} totals, {len(name_hashes)} nodes"
+    assert rows_maximum > 0, "the winner itself must be returned"
     tied: NDArray[np.intp] = (totals == totals.max()).nonzero()[0]
     if len(tied) == 1:
         return tied

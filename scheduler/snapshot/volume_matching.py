@@ -31,8 +31,8 @@ from scheduler.snapshot.volume_affinity import (
     compile_volume_affinity,
 )
 
-_ELSEWHERE: Final = -2
-"""Stands for all values of a label that no volume's affinity names."""
+_OTHER_VALUE: Final = -2
+"""Replaces the numbers of all label values that no volume's affinity names; -1 is ABSENT."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +188,9 @@ def _kinds_of_nodes(
         ids = nodes.domains(key).astype(np.intp)
         if values is not None:
             known = nodes.matching(Requirement(key, IN, values))
-            ids = np.where(known, ids, _ELSEWHERE)
+            ids = np.where(known, ids, _OTHER_VALUE)
+        # One number for each pair of the number so far and an id: ids begin at -2, hence the shift
+        # by 2. `unique` then renumbers the pairs from 0, so that they do not grow with each label.
         pairs = numbers * (ids.max(initial=0) + 3) + ids + 2
         _, examples, numbers = np.unique(pairs, return_index=True, return_inverse=True)
     return numbers, examples.tolist()

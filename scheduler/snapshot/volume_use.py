@@ -34,7 +34,8 @@ from scheduler.snapshot.count_column import CountColumn, add_under
 from scheduler.snapshot.objects import ClusterObjects
 from scheduler.snapshot.what_if import RowChange
 
-# No driver returns such a handle: a volume still to be provisioned never equals an existing one.
+# Begins the handle of a volume that has still to be provisioned. No driver returns a handle with a
+# NUL, so it never equals that of an existing volume.
 _TO_BE_PROVISIONED: Final = "\0to be provisioned"
 
 
@@ -45,7 +46,7 @@ class UnresolvedVolumes:
     Args:
         why: A claim does not exist or belongs to another pod, or a disk cannot be translated.
         not_found: Whether a claim does not exist.
-        by_drivers: Whether it is a disk, which concerns only nodes with CSI drivers.
+        by_drivers: Whether a disk is the cause, which concerns only nodes with CSI drivers.
     """
 
     why: str
@@ -155,7 +156,7 @@ class VolumeUse:
         if not any(pod.storage for pod in (*change.added, *change.removed)):
             return before
         found = RowVolumes(attached=before.attached)
-        # The change may have removed the unresolved pod, so the sums of *before* are of no use.
+        # The change may remove the pod whose volumes are unresolved, so the row is counted anew.
         if before.problem:
             self._mount(found, pods)
             return found
@@ -331,14 +332,14 @@ class VolumeUse:
             self._set_limits(row, old, 0)
             self._set_limits(row, new, 1)
 
-    def _set_limits(self, row: int, item: KubeObject | None, there: int) -> None:
-        """Set the limits of *item* on *row*, or with a *there* of 0 clear them."""
+    def _set_limits(self, row: int, item: KubeObject | None, factor: int) -> None:
+        """Set the limits of *item* on *row*, or with a *factor* of 0 clear them."""
         if not isinstance(item, CsiNode):
             return
         for driver in item.spec.drivers:
             if driver.limit is not None:
                 limits = self._limits.setdefault(driver.name, CountColumn())
-                limits[row] = there * (driver.limit + 1)
+                limits[row] = factor * (driver.limit + 1)
                 if not limits:
                     del self._limits[driver.name]
 

@@ -1,11 +1,10 @@
-"""What-if changes: for some rows, the pods that are added and removed there, and only there.
+"""What-if changes: for some rows, the pods that are added to that row's node and removed from it.
 
 A preemption dry run removes pods and reprieves them one by one, on a thousand nodes at once.
-Changes are therefore kept as steps, each with a pointer to the step before, and the sums that
-columns need of them are added up once for each step: a further step costs only what it changes.
-Upstream clones one NodeInfo for each candidate and adds pods back to it
-(``framework/preemption/preemption.go``, DryRunPreemption); one copy a node would undo what columns
-gain.
+Changes are therefore kept as steps, each with a pointer to the step before, and their sums for a
+column are computed once for each step: a further step costs only what it changes. Upstream clones
+one NodeInfo for each candidate and adds pods back to it (``framework/preemption/preemption.go``,
+DryRunPreemption); here one copy for each node would cost more than columns save.
 """
 
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
@@ -61,7 +60,7 @@ class _Step:
 
     def back_to(self, known: Callable[["_Step"], bool]) -> list["_Step"]:
         """Return this step and those before it, back to the latest with a *known* result."""
-        # A loop and no recursion: a node may have thousands of pods, and each is a step.
+        # Not recursive: each reprieved pod is a step, and a node may have thousands of pods.
         steps = [self]
         while steps[-1].before is not None and not known(steps[-1]):
             steps.append(steps[-1].before)

@@ -1,4 +1,4 @@
-"""Nodes must be able to access a pod's volumes; unbound claims are bound on the way.
+"""Nodes must be able to access a pod's volumes; unbound claims are bound before the pod is.
 
 Claims of a class with WaitForFirstConsumer are bound once the node is chosen: to an existing volume
 (static binding: the claim is written into the volume), or to one that is provisioned for the node
@@ -123,7 +123,7 @@ class VolumeBinding:
         """Do nothing: the binding cycle restores what `reserve` assumed."""
 
     def pre_bind(self, pod: Pod, node: str, nodes: NodeTable) -> Iterator[Effect]:
-        """Write what was assumed, and wait until all claims are bound."""
+        """Write what `reserve` assumed, and wait until all claims are bound."""
         if not pod.claims or all(
             claim is not None and claim.fully_bound
             for claim in (nodes.objects.claim(each.namespace, each.name) for each in pod.claims)
@@ -148,7 +148,7 @@ class VolumeBinding:
             ExpectedBinding(c.metadata.namespace, c.metadata.name) for c in claims.immediate
         ]
         for claim, volume in plan.static:
-            # Not the assumed version: that says already what is still to be written.
+            # Not the assumed version: it contains already what has still to be written.
             known_volume = objects.api_volume(volume.name)
             bound = volume.bound_to(claim)
             version = ""

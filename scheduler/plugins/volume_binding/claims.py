@@ -1,4 +1,4 @@
-"""The claims of a pod by binding mode, and whether they can be used at all.
+"""Sorts the claims of a pod by binding mode, and finds those that cannot be used.
 
 Source: ``plugins/volumebinding/binder.go`` (GetPodVolumeClaims, checkVolumeProvisions) and
 volume_binding.go (podHasPVCs).
@@ -17,7 +17,7 @@ from scheduler.snapshot.volume_use import claim_not_found, not_owned, owned_by
 
 @dataclass(frozen=True, slots=True)
 class Claims:
-    """A pod's claims by what is to be done about them.
+    """A pod's claims by whether and when they are bound.
 
     Args:
         bound: Claims with a volume.

@@ -42,8 +42,8 @@ class PodVolumes:
         no_capacity: Rows with too little storage capacity to provision one.
         volume_missing: Rows where a claim is bound to a volume that does not exist: all or none.
         failed: Rows that cannot be judged; they are in no other mask of the reasons.
-        numbers: The number of each row's match.
-        matches: Claims and the volumes found for them.
+        numbers: For each row, the index of its match in *matches* and *provisioned*.
+        matches: Claims and the volumes found for them, one match for each kind of node.
         provisioned: Claims without a volume, for which one must be provisioned, by match.
         failures: Why rows cannot be judged.
     """
@@ -79,7 +79,7 @@ class PodVolumes:
         )
 
     def fail(self, rows: NodeMask, why: str) -> None:
-        """Add *rows* to those that cannot be judged, except rows that were before."""
+        """Add *rows* to those that cannot be judged; the first reason of a row counts."""
         rows = rows & ~self.failed
         if rows.any():
             self.failures.append(Failure(rows, why))

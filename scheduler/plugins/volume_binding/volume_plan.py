@@ -35,8 +35,8 @@ class VolumePlan:
 def plan_volumes(claims: Claims, node: str, nodes: NodeTable) -> VolumePlan | str:
     """Return the plan for *claims* on *node*, or why there is none.
 
-    It is computed again at Reserve and at PreBind. Upstream carries the filter's result along in
-    CycleState; here a plan always follows from the cluster as it is known at that moment.
+    It is computed at Reserve and again at PreBind, from the cluster as it is known then: plugins
+    have no state. Upstream keeps the filter's result in CycleState.
     """
     row = nodes.row_of(node)
     if row is None:
