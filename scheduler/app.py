@@ -1,7 +1,7 @@
-"""Composition: makes the parts of which a process has one, joins them, runs them and closes them.
+"""Composition: makes the parts that a process has once, connects them, runs them and closes them.
 
-Parts of these are made by their owner: cache and queue by `SchedulerCore`, reflectors by `Watches`,
-profiles by `out_of_tree.loading`, from which `explain` and `check` take them as well.
+Their own parts are made by their owners: cache and queue by `SchedulerCore`, reflectors by
+`Watches`, profiles by `out_of_tree.loading`, from which `explain` and `check` take them as well.
 """
 
 import asyncio
@@ -50,7 +50,7 @@ log = get_logger()
 USER_AGENT: Final = f"py-scheduler/{__version__}"
 _UNLIMITED_QPS: Final = -1.0
 _CLOSE_SECONDS: Final = 3.0
-"""How long statuses and events that are not written yet may delay the end, each."""
+"""How long unwritten statuses may delay the end, and unwritten events again."""
 _REVIEW_QPS: Final = 20.0
 _REVIEW_BURST: Final = 40
 _POLL_SECONDS: Final = 0.1
@@ -94,7 +94,7 @@ async def _schedule(settings: RunSettings, started_with: Plan) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Connections:
-    """What is open towards API server and extenders for as long as the process lives.
+    """The connections to API server and extenders, open for as long as the process lives.
 
     Args:
         credentials: Those of all connections.
@@ -144,7 +144,7 @@ def _unlimited() -> RateLimiter:
 
 
 class _Process:
-    """The parts of the process, joined; `run` runs them from the first list to the last request."""
+    """The connected parts of the process; `run` runs them until the process ends."""
 
     def __init__(
         self,
@@ -164,7 +164,8 @@ class _Process:
         )
         may_act = self._leadership.may_act
         client, record = connections.client, connections.recorder.record
-        # A second fence: no write leaves without the lease, whichever part sends it.
+        # The loop checks the lease before it decides. This fence checks it again before each write,
+        # whichever part sends it.
         client.write_only_while(may_act)
         connections.events.write_only_while(may_act)
         self._core = SchedulerCore(
@@ -205,14 +206,15 @@ class _Process:
         log.info(event_names.SCHEDULER_STARTED, version=__version__)
         self._leadership.start()
         looping = asyncio.create_task(self._core.loop.run())
-        # Whichever of these ends first, the process stops: in order, or by what broke.
+        # The process stops when the first of these ends: in order, or by raising that one's
+        # exception.
         others = [
             asyncio.create_task(self._stop.wait()),
             asyncio.create_task(self._watch_cluster()),
             asyncio.create_task(self._connections.recorder.run()),
             *(asyncio.create_task(run_and_wait(work)) for work in self._background_work()),
         ]
-        # Not among them: whatever goes wrong in kopf must harm no pod.
+        # Not among them: a failure of kopf must not stop the scheduling of pods.
         following = asyncio.create_task(self._sources.watch_resource(self._listen_to_signals))
         try:
             await asyncio.wait((looping, *others), return_when=asyncio.FIRST_COMPLETED)

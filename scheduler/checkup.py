@@ -1,4 +1,4 @@
-"""Checks the conditions to run: the API server's version and resources, and our permissions.
+"""Checks what running requires: the API server's version and resources, and our permissions.
 
 Nothing is changed. An access review answers for each verb that `kube.permissions` lists for the
 profiles of the configuration; no verb is tried.
@@ -47,7 +47,7 @@ class Mark(Enum):
 
     OK = "ok"
     WARNING = "warning"
-    """Scheduling works, but not all of it."""
+    """Pods are scheduled, with fewer features."""
     FAILED = "FAILED"
 
 
@@ -68,7 +68,7 @@ def check(settings: RunSettings) -> list[Finding]:
     """
     configuration, profiles = _built(settings)
     ExtenderClient(configuration.extenders)  # raises if their certificates cannot be used
-    needed = _everywhere(settings, profiles.values())
+    needed = _cluster_wide(settings, profiles.values())
     election = configuration.leader_election
     if election.leader_elect:
         namespace = election.resource_namespace or own_namespace()
@@ -83,7 +83,7 @@ def rules(settings: RunSettings) -> tuple[Permission, ...]:
         ConfigurationError: If the configuration cannot be used.
     """
     _, profiles = _built(settings)
-    return _everywhere(settings, profiles.values())
+    return _cluster_wide(settings, profiles.values())
 
 
 def _built(settings: RunSettings) -> tuple[SchedulerConfiguration, dict[str, Profile]]:
@@ -92,7 +92,7 @@ def _built(settings: RunSettings) -> tuple[SchedulerConfiguration, dict[str, Pro
     )
 
 
-def _everywhere(settings: RunSettings, profiles: Collection[Profile]) -> tuple[Permission, ...]:
+def _cluster_wide(settings: RunSettings, profiles: Collection[Profile]) -> tuple[Permission, ...]:
     needed = cluster_permissions(profiles)
     if settings.config_resource:
         needed += resource_permissions(settings.config_resource)
@@ -136,7 +136,7 @@ async def _examine(
             judge_version(version),
         ]
         offered = await _offered(requests, needed)
-        found += (judge_resource(each, offered) for each in _once(needed))
+        found += (judge_resource(each, offered) for each in _one_per_resource(needed))
         answers = await asyncio.gather(*(granted(requests, each) for each in needed))
         return [*found, *starmap(judge_permission, zip(needed, answers, strict=True))]
 
@@ -166,18 +166,18 @@ async def _offered(requests: Requests, needed: Iterable[Permission]) -> set[tupl
     return offered
 
 
-def _once(needed: Iterable[Permission]) -> Iterable[Permission]:
+def _one_per_resource(needed: Iterable[Permission]) -> Iterable[Permission]:
     """Return the first permission of each resource."""
     return {(each.group, each.resource): each for each in reversed([*needed])}.values()
 
 
-def judge_version(said: dict[str, Any]) -> Finding:
-    """Return whether *said*, the answer of ``/version``, is a supported version."""
-    minor = re.match(r"\d+", said["minor"])  # a provider may write 33+
+def judge_version(answer: dict[str, Any]) -> Finding:
+    """Return whether *answer*, that of ``/version``, is a supported version."""
+    minor = re.match(r"\d+", answer["minor"])  # a provider may write 33+
     number = int(minor[0]) if minor else -1
     supported = f"1.{OLDEST_MINOR} to 1.{NEWEST_MINOR}"
-    version = said["gitVersion"]
-    if said["major"] != _MAJOR_SUPPORTED or number < OLDEST_MINOR:
+    version = answer["gitVersion"]
+    if answer["major"] != _MAJOR_SUPPORTED or number < OLDEST_MINOR:
         return Finding("version", Mark.FAILED, f"{version} is too old: {supported} are supported")
     if number > NEWEST_MINOR:
         return Finding("version", Mark.WARNING, f"{version} is newer than what is known to work")
@@ -203,5 +203,4 @@ def judge_permission(needed: Permission, granted: Collection[str]) -> Finding:
     missing = [verb for verb in needed.verbs if verb not in granted]
     if not missing:
         return Finding(what, Mark.OK, needed.why)
-    said = f"missing: {','.join(missing)}. {needed.why}"
-    return Finding(what, Mark.FAILED, said)
+    return Finding(what, Mark.FAILED, f"missing: {','.join(missing)}. {needed.why}")

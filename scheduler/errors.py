@@ -5,19 +5,19 @@
     SchedulerError
     ├── ConfigurationError      what the operator wrote cannot be used; names the field
     ├── MalformedObject         what the API server holds cannot be read; names the field
-    ├── PluginError             a plugin broke its contract; names the plugin
+    ├── PluginError             a plugin raised, stalled or returned an invalid value; names it
     ├── StaleView               a NodeTable was used after newer facts were applied
     └── ApiError                a request failed
         ├── Conflict            409: another write came first
         ├── NotFound            404
         ├── Forbidden           403: a permission is missing; names verb and resource
         ├── Unauthorized        401: the credentials are not accepted
-        ├── Gone                410: the history asked for is compacted
+        ├── Gone                410: the requested history is compacted
         ├── Throttled           429: try again after a while
         ├── Rejected            any other 4xx: repeating it will not help
         ├── Fenced              nothing was sent: another process may lead by now
         ├── Abandoned           not tried again: the result is not wanted any more
-        └── Unreachable         no answer, or a 5xx: nobody knows whether it took effect
+        └── Unreachable         no answer, or a 5xx: it is unknown whether it took effect
 """
 
 
@@ -52,7 +52,7 @@ class MalformedObject(SchedulerError):  # noqa: N818 - named for the object, as 
 
 
 class PluginError(SchedulerError):
-    """A plugin raised, stalled or answered in the wrong shape.
+    """A plugin raised, stalled or returned an invalid value.
 
     Args:
         plugin: The plugin's name.
@@ -117,7 +117,7 @@ class Throttled(ApiError):  # noqa: N818 - named for the HTTP answer
 
 
 class Rejected(ApiError):  # noqa: N818 - named for the HTTP answer
-    """Any other 4xx: the server understood and refused; repeating will not help."""
+    """Any other 4xx, at the stage of a request: the server refused it; a retry is of no use."""
 
 
 class Fenced(ApiError):  # noqa: N818 - named for the condition
@@ -129,4 +129,4 @@ class Abandoned(ApiError):  # noqa: N818 - named for the condition
 
 
 class Unreachable(ApiError):  # noqa: N818 - named for the condition
-    """No answer or a 5xx: nobody knows yet whether the request took effect."""
+    """No answer or a 5xx: it is unknown whether the request took effect."""

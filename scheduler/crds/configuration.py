@@ -11,7 +11,7 @@ import msgspec
 
 from scheduler.config.change import RETRY_SECONDS, Outcome
 from scheduler.config.resource import GROUP, KIND, PATH, VERSION
-from scheduler.crds.status import Seen, Status, says, status_after
+from scheduler.crds.status import Seen, Status, contains, status_after
 from scheduler.errors import ApiError, Conflict, NotFound
 from scheduler.kube.events import Event, Reference, configuration_deleted, configuration_judged
 from scheduler.kube.requests import MERGE_PATCH, Requests
@@ -31,7 +31,7 @@ class ConfigurationResource:
         name: Its name.
         offer: Tries to apply a document, and returns the outcome.
         requests: Where the status is written.
-        record: Takes events.
+        record: Records an event.
         forget: Called when the object with the document offered last was deleted.
         leads: Whether this replica is the one that writes.
     """
@@ -90,12 +90,12 @@ class ConfigurationResource:
         if self._leads():
             self._record(configuration_deleted(_reference(self._name, uid)))
 
-    # Considering.
+    # Offering.
 
     async def consider(self) -> None:
-        """Offer every generation, the newest first and only, until cancelled.
+        """Offer each new generation until cancelled; of several at once only the newest.
 
-        When it is started again after a failure, it offers the newest generation again.
+        After a failure it is started again, and offers the newest generation again.
         """
         self._considered = None
         self._changed.set()
@@ -110,7 +110,7 @@ class ConfigurationResource:
                 self._forget_object()
 
     def _forget_object(self) -> None:
-        """Drop the refusal of an object that is gone: nobody can correct it any more."""
+        """Drop the refusal of an object that is deleted: it cannot be corrected any more."""
         self._forget()
         if self._outcome is not None and not self._outcome.profiles:
             self._outcome = None
@@ -132,10 +132,10 @@ class ConfigurationResource:
         if is_new and self._leads():
             self._record(configuration_judged(_reference(self._name, seen.uid), outcome))
 
-    # Writing.
+    # Writing the status.
 
     async def write(self) -> None:
-        """Keep the object's status true while this replica leads, until cancelled."""
+        """Keep the object's status up to date while this replica leads, until cancelled."""
         while True:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._written.wait(), _RECHECK_SECONDS)
@@ -157,7 +157,7 @@ class ConfigurationResource:
             seen is not None
             and wanted is not None
             and seen.uid == wanted[0]
-            and says(seen.status, wanted[1])
+            and contains(seen.status, wanted[1])
         )
 
     async def _write(self, uid: str, status: Status) -> None:

@@ -1,4 +1,4 @@
-"""Following the configuration's object: watching, considering and answering run side by side."""
+"""Watches the configuration's object, offers it and writes its status, in three tasks."""
 
 import asyncio
 from collections.abc import Callable
@@ -21,14 +21,14 @@ async def follow(
     Args:
         name: The object's name.
         resource: Receives its changes, offers its document, and writes its status.
-        credentials: As whom it is watched.
+        credentials: Those of the watch.
         requests: Used to find out whether the API server serves the resource.
         listen_to_signals: Installs the signal handlers of the process again, which kopf replaces.
 
     Raises:
         ExceptionGroup: If one of the three fails, which is a defect of ours.
     """
-    # Late and beside the loop: importing kopf takes half a second, and few need it.
+    # Imported here and in a thread: that takes half a second, and few processes need kopf.
     watching = await asyncio.to_thread(import_module, "scheduler.crds.watching")
     async with asyncio.TaskGroup() as group:
         group.create_task(resource.consider())

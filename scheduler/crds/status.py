@@ -1,4 +1,4 @@
-"""What the status of a SchedulerConfiguration says; nothing is written here.
+"""Computes the status of a SchedulerConfiguration; nothing is written here.
 
 =============  =======  ==========================  ================================================
 condition      status   reason                      when
@@ -30,9 +30,9 @@ _REASONS: Final[Mapping[Result, str]] = {
     Result.UNWATCHED: "Unwatched",
     Result.UNANSWERED: "Unanswered",
 }
-_UNREADABLE: Final = frozenset({Result.INVALID, Result.NEEDS_RESTART})
+_NOT_VALID: Final = frozenset({Result.INVALID, Result.NEEDS_RESTART})
 _MESSAGE_MAXIMUM: Final = 32768
-"""What the API server's own conditions may hold."""
+"""The limit of ``metav1.Condition``, in the generated schema of a CRD."""
 
 Status = dict[str, Any]
 
@@ -55,16 +55,16 @@ class Seen:
 
 
 def status_after(seen: Seen, outcome: Outcome, active_generation: int | None, now: str) -> Status:
-    """Return what the status of *seen* has to say after *outcome*.
+    """Return the status of *seen* after *outcome*.
 
     Args:
         seen: The object that was considered.
         outcome: What became of it.
-        active_generation: The generation in force now; None where none of this object's is.
+        active_generation: The generation of this object that is in force now; None for none.
         now: RFC 3339, for a condition that changes.
     """
     before = {each.get("type"): each for each in _conditions_of(seen)}
-    valid = outcome.result not in _UNREADABLE
+    valid = outcome.result not in _NOT_VALID
     reason = _REASONS[outcome.result]
     wanted = (
         (VALID, valid, "Accepted" if valid else reason, "" if valid else outcome.message),
@@ -122,6 +122,6 @@ def _condition(
     }
 
 
-def says(status: Mapping[str, Any], wanted: Status) -> bool:
-    """Tell whether *status*, as it was read, says what is *wanted*."""
+def contains(status: Mapping[str, Any], wanted: Status) -> bool:
+    """Tell whether all fields of *wanted* are in *status*, with the same values."""
     return all(status.get(name) == value for name, value in wanted.items())

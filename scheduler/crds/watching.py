@@ -1,8 +1,8 @@
 """kopf, embedded: it watches one object, in the event loop of the process.
 
-kopf is made to run a process of its own, which is prevented here: it replaces the process's signal
-handlers, so they are installed again; it would kill a process that it takes for hanging, which
-is switched off; and when it ends it would cancel every task of the loop, so its tasks are ended one
+kopf is made to run a process of its own, which is prevented here. It replaces the process's signal
+handlers, so they are installed again. It kills a process that does not end in time, which is
+switched off. When it ends it would cancel every task of the event loop, so its tasks are ended one
 by one. Its failures are logged, and it is started again after a pause.
 """
 
@@ -43,7 +43,7 @@ async def watch(
     Args:
         name: The object's name.
         resource: Receives its changes.
-        credentials: As whom kopf watches.
+        credentials: Those of kopf's requests.
         requests: Used to find out whether the API server serves the resource.
         listen_to_signals: Installs the signal handlers of the process again.
 
@@ -70,7 +70,7 @@ async def watch(
 
 
 async def _await_resource(requests: Requests) -> None:
-    """Return once the API server serves the resource: kopf looks for it but once."""
+    """Return once the API server serves the resource: kopf discovers it only when it starts."""
     while True:
         try:
             body = await requests.get(f"/apis/{GROUP}/{VERSION}")
@@ -94,7 +94,7 @@ async def _run_kopf(
         settings=_settings(name),
         clusterwide=True,
         standalone=True,
-        # kopf would make one of the user's name, which a user without a name has not.
+        # kopf would make one from the user's name, and a container's UID may have no name.
         identity="py-scheduler",  # type: ignore[arg-type] # its own type is private
     )
     listen_to_signals()
@@ -113,7 +113,7 @@ def _settings(name: str) -> kopf.OperatorSettings:
     settings = kopf.OperatorSettings()
     settings.scanning.disabled = True  # no watch on CRDs and namespaces
     settings.posting.enabled = False  # events are written by our own recorder
-    settings.process.ultimate_exiting_timeout = None  # no SIGKILL ten minutes after its end
+    settings.process.ultimate_exiting_timeout = None  # no SIGKILL ten minutes after kopf's end
     settings.watching.field_selectors[GROUP, PLURAL] = f"metadata.name={name}"
     settings.watching.inactivity_timeout = _SILENCE_SECONDS
     return settings
@@ -127,14 +127,15 @@ def _handlers(
 ) -> kopf.OperatorRegistry:
     """Return the only handlers: they log in and report the object, and change nothing in it."""
     registry = kopf.OperatorRegistry()
-    refused = False
+    has_logged_in = False
 
     @kopf.on.login(registry=registry)
     async def log_in(**_: Any) -> kopf.AiohttpSession:
-        nonlocal refused
-        if refused:
+        # kopf logs in a second time only after a 401 to the first credentials.
+        nonlocal has_logged_in
+        if has_logged_in:
             await credentials.reload(credentials.access)
-        refused = True
+        has_logged_in = True
         return kopf.AiohttpSession(
             server=credentials.access.server, aiohttp_session=kopf_session(credentials)
         )

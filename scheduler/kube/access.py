@@ -1,4 +1,4 @@
-"""How a request reaches the API server: the address, our credentials, and whom we trust."""
+"""How a request reaches the API server: the address, our credentials, and trusted authorities."""
 
 import math
 import ssl
@@ -12,8 +12,8 @@ from yarl import URL
 
 from scheduler.errors import ConfigurationError
 
-# Kubelets rewrite tokens and certificates in place; the official client re-reads them at this pace,
-# too.
+# Kubelets rewrite tokens and certificates in place, and send no notice. The official client
+# re-reads them after the same time.
 REREAD_SECONDS: Final = 60.0
 
 
@@ -24,10 +24,10 @@ class Access:
     Args:
         server: ``https://host:port``, perhaps with a path, without a slash at the end.
         authorization: The value of the Authorization header; empty for none.
-        tls: Whom to trust and which client certificate to show; True for plain HTTP, where it means
-            nothing.
-        server_hostname: The name that the server's certificate must bear, where it is not the
-            host's.
+        tls: The trusted authorities and the client certificate; True, which aiohttp ignores, for
+            plain HTTP.
+        server_hostname: The name that the server's certificate must have, if that is not the host
+            of *server*.
         proxy: The proxy, if one is used.
         proxy_headers: The credentials for that proxy.
         fresh_seconds: After this time the sources have to be read again.
@@ -43,7 +43,8 @@ class Access:
 
 
 Source = Callable[[bool], Access]
-"""Reads files, may run an exec plugin, and blocks; its argument says whether a 401 came of late."""
+"""Reads files, may run an exec plugin, and blocks. Its argument is True after a 401: nothing that
+was cached may be used again."""
 
 
 def official_module(module: str) -> Any:
@@ -69,7 +70,11 @@ def server_url(text: str, name: str) -> str:
 
 
 def bearer(token: str, name: str) -> str:
-    """Return the header for *token*, unless it could not stand in one."""
+    """Return the value of the Authorization header for *token*.
+
+    Raises:
+        ConfigurationError: If no HTTP header can hold *token*.
+    """
     if not token.isascii() or not token.isprintable():
         raise ConfigurationError(f"{name}: this is no token: it is not one line of plain text")
     return f"Bearer {token}"

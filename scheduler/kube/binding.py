@@ -1,4 +1,4 @@
-"""Binding: the POST that sends a pod to its node, and finding out what became of it.
+"""Binds a pod to its node by a POST, and finds out whether a post without an answer took effect.
 
 A binding is posted once, and an answer is final. If the answer is lost (a timeout, a reset, a 5xx)
 nobody knows whether the binding took effect, so the pod is read until a read succeeds. A binding is
@@ -49,7 +49,7 @@ class PodGone:
 
 @dataclass(frozen=True, slots=True)
 class NotBound:
-    """At the stage of binding: the server did not accept it in the end, and the pod is unbound."""
+    """At the stage of binding: the server did not accept the binding, and the pod is unbound."""
 
     message: str
 
@@ -58,7 +58,7 @@ BindOutcome = Bound | Conflicted | PodGone | NotBound
 
 
 class BindObserver:
-    """Receives what happens to a binding on its way; every method may stay silent."""
+    """Receives what happens to a binding before its outcome; every method does nothing here."""
 
     def conflicted(self) -> None:
         """Another decision about the pod came first."""
@@ -67,7 +67,7 @@ class BindObserver:
         """The binding of *pod* was posted and no answer came."""
 
     def throttled(self, seconds: float) -> None:
-        """The server put the request off by *seconds* (429)."""
+        """The server answered 429: the next post follows after *seconds*."""
 
 
 NO_ANNOTATIONS: Final[Mapping[str, str]] = MappingProxyType({})
@@ -82,8 +82,8 @@ BIND_RETRIES: Final = RetrySettings(
 pod must not be forgotten because time has passed."""
 
 SETTLE_SECONDS: Final = 60.0
-"""The API server gives up a request after this time (--request-timeout): a lost post is dead then,
-and cannot take effect any more."""
+"""The API server aborts a request after this time (its --request-timeout, 1m0s by default). A post
+without an answer that has not taken effect by then never will."""
 
 
 async def bind(
@@ -104,7 +104,7 @@ async def bind(
     Args:
         requests: The API server.
         pod: The pod, which must be unbound as far as we know.
-        node: Where it goes.
+        node: The node's name.
         annotations: What the binding adds to the pod's annotations.
         settings: How often the binding is posted, and the pauses in between.
         observer: Receives conflicts, lost answers and 429s.
@@ -223,11 +223,12 @@ class _Binding:
         self.settings = settings
         self.observer = observer
         self.objection = objection
-        # One for all posts: the server may put off the binding, not each post, for so long.
+        # Shared by all posts: the limit on the pauses after 429 is one for the whole binding, not
+        # one for each post.
         self.tries = Tries(settings, observer.throttled)
 
     async def recover(self, error: ApiError) -> BindOutcome:
-        """Read back what a lost post leaves in doubt, and post again."""
+        """Read the pod back after each post without an answer, and post again if it is unbound."""
         answer = await self.judge(error)
         posts_maximum = self.settings.tries_maximum
         assert posts_maximum is not None, "posting has a limit"
@@ -242,7 +243,7 @@ class _Binding:
         return await self.settle(answer) if isinstance(answer, _Lost) else answer
 
     async def post_again(self) -> BindOutcome | _Lost:
-        """Post although an earlier post may still take effect: no refusal is final then."""
+        """Post while an earlier post may still take effect: no rejection is final then."""
         if why := self.objection():
             return await self.settle(_Lost(why))
         answer = await self.post()
@@ -255,7 +256,7 @@ class _Binding:
         return answer
 
     async def settle(self, lost: _Lost) -> BindOutcome:
-        """Give up posting: read the pod once nothing posted can take effect any more."""
+        """Post no more; read the pod once no earlier post can take effect any more."""
         await self.settings.sleep(SETTLE_SECONDS)
         found = await self.read_back()
         return NotBound(lost.message) if isinstance(found, _Unbound) else found
@@ -270,7 +271,8 @@ class _Binding:
 
     async def judge(self, error: ApiError) -> BindOutcome | _Lost:
         """Return what *error* means; after a 429, which says that nothing was done, post again."""
-        # Not by `retry`: the objection has to be read once, since plugins make it anew each time.
+        # `retry` does not fit: it takes a bool, and a second call for the text would run the
+        # plugins behind the objection again, which may answer differently then.
         while isinstance(error, Throttled):
             if not await self.tries.wait_after(error):
                 return NotBound(str(error))

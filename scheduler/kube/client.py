@@ -1,4 +1,4 @@
-"""One thin client towards the API server: bytes in, bytes out, errors from the family tree.
+"""One thin client towards the API server: bytes in, bytes out, failures as an `ApiError`.
 
 It repeats nothing but a request whose credentials were stale (401), once; aiohttp may repeat a GET,
 PUT or DELETE whose pooled connection was closed under it, and never a POST or PATCH. Only the
@@ -62,7 +62,7 @@ class RequestObserver(Protocol):
         """A request waited *seconds* for the rate limit."""
 
     def request_sized(self, method: str, sent: int, received: int) -> None:
-        """A request was answered: so many bytes were its body, and so many the answer's."""
+        """A request was answered: its body had *sent* bytes, the response *received*."""
 
 
 class SilentRequests:
@@ -101,8 +101,8 @@ class ApiClient:
 
     Args:
         credentials: Where the API server is and who we are there.
-        limiter: How fast requests may leave.
-        user_agent: How we introduce ourselves.
+        limiter: The rate limit of requests.
+        user_agent: The User-Agent header.
         observer: Receives every request.
         timeout_seconds: How long a request may take, connecting included.
         connections: How many requests may be under way at once; more wait in line.
@@ -127,7 +127,8 @@ class ApiClient:
         # their timeout.
         self._connection_slots = asyncio.Semaphore(connections)
         self._fence = Fence()
-        # Compression saves network that a scheduler has and costs CPU that it has not.
+        # No compression: bandwidth is not scarce, and decompressing would cost time of the one
+        # thread in which pods are scheduled.
         self._headers = {"User-Agent": user_agent, "Accept": JSON, "Accept-Encoding": "identity"}
         self._requests: aiohttp.ClientSession
         self._watches: aiohttp.ClientSession
@@ -178,7 +179,7 @@ class ApiClient:
     async def patch(
         self, path: str, body: bytes, content_type: str, params: Mapping[str, str] | None = None
     ) -> bytes:
-        """Change what is at *path*, as *body* says in the language of *content_type*."""
+        """Change what is at *path*; *body* is a patch of *content_type*."""
         return await self._request("PATCH", path, body, params, content_type)
 
     async def delete(
@@ -316,7 +317,7 @@ class ApiClient:
         return response
 
     async def _renew(self, access: Access, refusal: Unauthorized) -> Access:
-        """Replace *access*, which the server did not accept, by what the sources hold now."""
+        """Read the credentials again, after the server answered 401 to those in *access*."""
         try:
             return await self._credentials.reload(refused=access)
         except ConfigurationError as problem:

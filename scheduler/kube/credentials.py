@@ -1,4 +1,4 @@
-"""Where the API server is and who we are there.
+"""Finds the address of the API server and our credentials there.
 
 The official client finds and merges kubeconfig files, runs exec plugins and knows the service
 account of a pod. What it drops on the way is read here from the same files: tls-server-name, a
@@ -34,12 +34,12 @@ DEFAULT_KUBECONFIG: Final = Path("~/.kube/config")
 
 
 class Credentials:
-    """The current access, renewed when it grows old or is refused.
+    """The current access; it is read again when it is old, or when the server answered 401.
 
     Threads, and their event loops, may share it.
 
     Args:
-        source: Reads an access; called once here, and again when the access is old or refused.
+        source: Reads an access; called once here, and each time it has to be read again.
         clock: A monotonic clock in seconds.
 
     Raises:
@@ -61,7 +61,7 @@ class Credentials:
     async def fresh(self) -> Access:
         """Return an access that is not known to be old."""
         if self._clock() >= self._stale_at:
-            await asyncio.to_thread(self._freshen)
+            await asyncio.to_thread(self._reload_if_old)
         return self._access
 
     async def reload(self, refused: Access | None = None) -> Access:
@@ -76,21 +76,21 @@ class Credentials:
         # A hundred requests may get a 401 at once; the first of them renews for all.
         with self._lock:
             if refused is None or refused is self._access:
-                self._take(self._source(True))
+                self._store(self._source(True))
             return self._access
 
-    def _freshen(self) -> None:
+    def _reload_if_old(self) -> None:
         with self._lock:
             if self._clock() < self._stale_at:
                 return
             try:
-                self._take(self._source(False))
+                self._store(self._source(False))
             except ConfigurationError:
                 # A file may be missing for the moment of its replacement. The old credentials stay
                 # in use until the server answers 401.
                 self._stale_at = self._clock() + REREAD_SECONDS
 
-    def _take(self, access: Access) -> None:
+    def _store(self, access: Access) -> None:
         self._access = access
         self._stale_at = self._clock() + access.fresh_seconds
 
@@ -104,7 +104,7 @@ async def load_credentials(
 ) -> Credentials:
     """Find credentials where the operator or the cluster put them.
 
-    The first of these that exists counts: *kubeconfig*, the files named by ``KUBECONFIG``, the
+    The first of these that exists is used: *kubeconfig*, the files named by ``KUBECONFIG``, the
     service account of the pod we run in, ``~/.kube/config``. *master* replaces the server's
     address, and alone means that server without credentials.
 
@@ -156,7 +156,7 @@ def _via_environment(source: Source, master: str | None) -> Source:
 
 
 class ServiceAccountSource:
-    """The service account that a kubelet mounts into its pods; it is read anew as it rotates."""
+    """The service account that a kubelet mounts into a pod; each call reads the rotated token."""
 
     def __init__(self, folder: Path = SERVICE_ACCOUNT) -> None:
         self._folder = folder

@@ -1,6 +1,6 @@
-"""From the bytes of a watch to values.
+"""Decodes the lines of a watch and the items of a list.
 
-Decoding is lenient twice over. Fields we do not read may hold anything, and a null counts as an
+Decoding is lenient in two ways. Fields we do not read may hold anything, and a null counts as an
 absent field, as it does for every Go client. An object that still cannot be read is not forgotten:
 of a pod or node a partial object remains, with identity and node, whose ``malformed`` says why.
 Dropping it would free the resources that the pod still uses.
@@ -44,11 +44,13 @@ class ObjectChanged(msgspec.Struct, Generic[T], gc=False):
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """A change of an object that cannot be read, and of whose kind a part is of no use.
+    """A change of an object that cannot be read and becomes no partial object.
+
+    That is an object of a kind without partial ones, or one whose identity cannot be read either.
 
     Args:
         type: What happened to it; empty in a list.
-        key: Whose change it is; two empty texts where not even that can be read.
+        key: The object's key; two empty texts if that cannot be read either.
         version: The resource version, empty where it cannot be read.
         problem: The field and what is wrong with it.
     """
@@ -61,7 +63,7 @@ class Unreadable:
 
 @dataclass(frozen=True, slots=True)
 class Bookmark:
-    """The watch has shown all up to *version*; *initial_end* marks the end of a streaming list."""
+    """Every change up to *version* was sent; *initial_end* marks the end of a streaming list."""
 
     version: str
     initial_end: bool
@@ -79,14 +81,14 @@ WatchEvent = ObjectChanged[T] | Unreadable | Bookmark | WatchError
 
 
 class ListMeta(msgspec.Struct, frozen=True, rename="camel"):
-    """Where a list stands; *continue_* asks for its next page."""
+    """The version of a list; *continue_* is the token that requests its next page."""
 
     resource_version: str = ""
     continue_: str = msgspec.field(default="", name="continue")
 
 
 class Page(msgspec.Struct):
-    """A part of a list; *items* are left for later, so that no page holds up the event loop."""
+    """One page of a list; *items* are decoded later, in slices, to not block the event loop."""
 
     metadata: ListMeta = ListMeta()
     items: tuple[msgspec.Raw, ...] | None = None
@@ -143,8 +145,9 @@ _decode_parts = msgspec.json.Decoder(_Parts).decode
 
 
 def _decode_custom(raw: bytes | msgspec.Raw) -> CustomObject:
-    """Read an object of which nobody but a plugin knows the fields."""
-    # Not as deep as a decoder would go: others walk through it who have less room.
+    """Read an object whose fields only a plugin knows."""
+    # Cut above the depth at which decoding fails: comparisons, encoders and plugins recurse through
+    # the content as well, and have less stack left than the decoder.
     document = msgspec.json.decode(truncate_depth(bytes(raw)), type=dict[str, Any])
     metadata = msgspec.convert({"metadata": document.pop("metadata", {})}, _Named).metadata
     return CustomObject(metadata=metadata, content=document)
@@ -177,7 +180,8 @@ class ObjectDecoder(Generic[T]):
         """Read one line of a watch."""
         watched = self._watched
         try:
-            # All of the usual case is in this function, since it runs for every event.
+            # All of the usual case is in this function, since it runs for every event. Where the
+            # JSON is kept, the object is needed as a slice of the line: `_unusual` cuts it out.
             if not watched.raw:
                 try:
                     event = self._decode_event(line)
@@ -233,21 +237,21 @@ class ObjectDecoder(Generic[T]):
         return found if isinstance(found, Unreadable) else ObjectChanged(event.type, found)
 
     def _read_leniently(self, raw: msgspec.Raw, type_: str) -> T | Unreadable:
-        """Read an object with nulls, or else what is left of a malformed one."""
+        """Read an object with nulls; make a malformed one a partial object, or `Unreadable`."""
         try:
             content = msgspec.json.encode(_without_nulls(msgspec.json.decode(raw)))
             found = self._decode_object(content)
             self._check(found)
         except MalformedObject as malformed:
-            return self._left_of(content, type_, str(malformed))
+            return self._partial(content, type_, str(malformed))
         except msgspec.ValidationError as invalid:
-            return self._left_of(content, type_, _problem_of(invalid))
+            return self._partial(content, type_, _problem_of(invalid))
         except msgspec.DecodeError as broken:
             return Unreadable(type_, ("", ""), "", f"object: not JSON: {broken}")
         self._trim(found, raw)
         return found
 
-    def _left_of(self, content: bytes, type_: str, problem: str) -> T | Unreadable:
+    def _partial(self, content: bytes, type_: str, problem: str) -> T | Unreadable:
         try:
             parts = _decode_parts(content)
             metadata = _metadata(parts.metadata)
@@ -266,7 +270,7 @@ class ObjectDecoder(Generic[T]):
         self._watched.check(found)
 
     def _trim(self, found: T, raw: msgspec.Raw | bytes) -> None:
-        """Drop what nobody reads, and keep the JSON where an extender is sent it."""
+        """Drop annotations that no plugin reads; keep the JSON for extenders that receive it."""
         if self._watched.raw and isinstance(found, Raw):
             found.keep_raw(bytes(raw))
         if not self._watched.annotations:
@@ -301,8 +305,8 @@ def _without_nulls(value: Any) -> Any:
 
 def _problem_of(invalid: msgspec.ValidationError) -> str:
     """Put the path first, as in ``spec.priority: Expected `int`, got `str```."""
-    problem, _, place = str(invalid).partition(" - at ")
-    field = place.strip("`").removeprefix("key in ").strip("`").removeprefix("$").removeprefix(".")
+    problem, _, path = str(invalid).partition(" - at ")
+    field = path.strip("`").removeprefix("key in ").strip("`").removeprefix("$").removeprefix(".")
     return f"{field or 'object'}: {problem}"
 
 

@@ -3,7 +3,7 @@
 The API server accepts objects that are nested ten thousand levels deep, in the managed fields of a
 pod or anywhere in a custom resource. A decoder gives up after a thousand, even in fields that it
 only skips. Nothing that we read is deeper than a few dozen levels, so what lies far below is cut
-off: otherwise one such object would end the watch, and with it the sight of all others.
+off: otherwise one such object would end the watch of its whole resource, again and again.
 """
 
 import re
@@ -15,8 +15,10 @@ T = TypeVar("T")
 DEEPEST: Final = 200
 """How many levels are kept."""
 
-# Whatever is no bracket, and then an opening one, or closing ones as far as they stand together, or
-# the end: a search that found none of them would go on within the last string.
+# Matches up to the next bracket outside of strings, and then one opening bracket, a run of closing
+# ones, or the end. Without the end, a search behind the last bracket would fail there and start
+# again one byte later, perhaps inside a string. The quantifiers are possessive: no match
+# backtracks.
 _STEP: Final = re.compile(
     rb'(?:[^{}\[\]"]++|"[^"\\]*+(?:\\.[^"\\]*+)*+")*+(?:([{\[])|([}\]]++)|\Z)', re.DOTALL
 )

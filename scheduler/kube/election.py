@@ -1,14 +1,14 @@
 """The election of a leader by a Lease, as a state machine without I/O.
 
-Theory of operation. ``Election`` says what to do *now*, records how that went, and in between what
-a watch shows. The records are client-go's. `TRANSITIONS` has the states, what changes them, and
-what is done next.
+``Election.next_action`` returns what to do *now*; the caller does it and records the outcome, and
+in between what a watch shows. The fields of the Lease are used as client-go uses them.
+`TRANSITIONS` has the states, what changes them, and what is done next.
 
 Four rules keep two leaders apart, whatever clocks, networks and watches do:
 
 * Another's lease expires by our own clock, counted from when its record was last *seen to change*,
   by a read or by a watch; the stamps in the record are never compared. A lease that was deleted
-  expires then as well: its holder does not know yet.
+  still expires at that time: until then its holder may believe that it leads.
 * What is replaced is the version that was seen, so a renewal that we have not seen is a conflict.
 * We lead until the renew deadline after the *start* of the last renewal that succeeded, by a clock
   that counts while the machine is suspended; nothing is requested later than that.
@@ -29,7 +29,10 @@ from scheduler.model.state_machine import Row, Transitions
 
 JITTER: Final = 1.2
 NEVER: Final = float("-inf")
+"""Before every moment of the clock."""
+
 _EARLY: Final = 0.1
+# client-go writes the same when it releases: the API server accepts no duration of 0.
 _RELEASED_SECONDS: Final = 1
 
 
@@ -41,8 +44,8 @@ class LeaseSettings:
         identity: Unique to this process, as in ``<hostname>_<uuid>``.
         lease_seconds: How long others wait after our last renewal before they take over.
         renew_deadline_seconds: How long we lead on after the last renewal that succeeded.
-        retry_seconds: How long to wait between tries. A leader waits up to a tenth less; standbys
-            add up to 1.2 times as much, but look when the lease that they wait for expires.
+        retry_seconds: How long to wait between tries. A leader waits up to a tenth less. A standby
+            adds up to 1.2 times as much, but tries at the latest when the lease expires.
     """
 
     namespace: str
@@ -136,7 +139,7 @@ Action = Wait | Read | Create | Replace | Resign
 
 
 class Standing(StrEnum):
-    """Where a candidate stands."""
+    """The state of a candidate."""
 
     STANDBY = "standby"
     LEADING = "leading"
@@ -144,7 +147,7 @@ class Standing(StrEnum):
 
 
 class Cause(StrEnum):
-    """What can change where a candidate stands; what is read may come from a watch as well."""
+    """What can change a candidate's state; "read" includes what a watch shows."""
 
     HELD = "read: another's, alive"
     FREE = "read: released, or expired"
@@ -229,7 +232,7 @@ class Election:
 
     @property
     def holder(self) -> str:
-        """Who was last seen to hold the lease; empty for nobody."""
+        """The holder that was seen last; empty for none."""
         return (self._lease.spec.holder_identity or "") if self._lease else ""
 
     @property
@@ -272,11 +275,11 @@ class Election:
         self._consider(now)
 
     def note_watched(self, lease: Lease | None, now: float) -> None:
-        """Record what a watch shows: the Lease, or None if it was deleted; no use to a leader."""
+        """Record what a watch shows: the Lease, or None if it was deleted; a leader ignores it."""
         if self.standing is not Standing.STANDBY:
             return
         if lease is not None and _is_older(_version_of(lease), self.version):
-            return  # the watch lags behind a read; taken for a change, it would revive a dead lease
+            return  # the watch is behind a read: counted as a change, it would revive a dead lease
         self._not_before = now
         if lease is None:
             self.note_absent(now)
@@ -319,7 +322,7 @@ class Election:
             self._throttled_until = now + error.retry_after_seconds
 
     def released(self, seen: Lease, wall: datetime) -> Lease | None:
-        """Return *seen* with nobody in it, or None where it is not ours to give up."""
+        """Return *seen* without a holder; None if another process holds it."""
         if seen.spec.holder_identity != self.settings.identity:
             return None
         stamp = micro_time(wall)
@@ -380,7 +383,8 @@ class Election:
             # Standbys must not all write at one moment.
             self._not_before = now + seconds * (1 + JITTER * self._rng.random())
             if now < self._alive_until < self._not_before:
-                # Nobody may take it sooner. If several do so now, all but one meet a conflict.
+                # No standby may write before the lease expires. If several write in that moment,
+                # all but one get a 409.
                 self._not_before = self._alive_until
                 self._writes_next = True
         else:

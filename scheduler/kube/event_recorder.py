@@ -39,7 +39,7 @@ class DropReason(StrEnum):
 
 
 class EventObserver:
-    """Receives what becomes of events; every method may stay silent."""
+    """Receives what becomes of events; every method does nothing here."""
 
     def delivered(self) -> None:
         """An event or a count was written."""
@@ -124,7 +124,7 @@ class EventRecorder:
         self._last_nanoseconds = 0
 
     def record(self, event: Event) -> None:
-        """Take *event* for delivery, or drop and count it; never waits."""
+        """Queue *event* for delivery, or drop and count it; never waits."""
         now = self._next_nanoseconds()
         if (note := truncate_note(event.note)) is not event.note:
             event = replace(event, note=note)
@@ -168,7 +168,7 @@ class EventRecorder:
     def _begin(self, event: Event, now: int) -> None:
         series = Series(event, self._host, now)
         if not self._enqueue(series):
-            self._note_refused()
+            self._count_drop()
         elif event.repeats:
             assert event.key not in self._series, "a series is repeated, and not begun again"
             self._series[event.key] = series
@@ -177,7 +177,7 @@ class EventRecorder:
 
     def _repeat(self, series: Series, event: Event, now: int) -> None:
         series.repeat(now)
-        assert series.count > 1
+        assert series.count > 1, "a repeat is at least the second occurrence"
         self._series.move_to_end(event.key)
         if series.count == 2:
             self._enqueue(series)
@@ -186,7 +186,7 @@ class EventRecorder:
         """End the series that was idle longest: a further repeat begins a new one."""
         _, series = self._series.popitem(last=False)
         if series.behind and not self._enqueue(series):
-            self._note_refused()
+            self._count_drop()
 
     def _forget_unwritten(self, series: Series) -> None:
         """Forget a series that was never written: the next repeat begins another."""
@@ -201,7 +201,7 @@ class EventRecorder:
             series.queued = True
         return series.queued
 
-    def _note_refused(self) -> None:
+    def _count_drop(self) -> None:
         reason = DropReason.SHUT_DOWN if self._closing else DropReason.QUEUE_FULL
         self._observer.dropped(reason)
 
@@ -289,7 +289,7 @@ class EventRecorder:
 
 
 class Remedy(Enum):
-    """What to do about an event that was not accepted."""
+    """What to do about an event after a failed request."""
 
     REPEAT = "repeat"
     CREATE = "create"
@@ -308,7 +308,7 @@ def judge_failure(error: ApiError, *, creating: bool) -> Remedy | DropReason:
         case NotFound() if not creating:
             return Remedy.CREATE  # events live for an hour, unless somebody deletes them
         case _:
-            return DropReason.REFUSED  # malformed, not permitted, or the namespace is going
+            return DropReason.REFUSED  # malformed, not permitted, or the namespace is terminating
 
 
 def _seconds(nanoseconds: int) -> float:

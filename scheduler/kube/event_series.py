@@ -1,4 +1,4 @@
-"""One event object: what is written of an event, and of how often it was repeated.
+"""The object that is written for an event, with the count of its repeats.
 
 A *series* is an event that carries a count; the first time it is written without one.
 """
@@ -85,7 +85,7 @@ class Series:
 
     @property
     def behind(self) -> bool:
-        """Whether the server lacks a repeat."""
+        """Whether the server's count is lower than ours."""
         return self.written < self.count
 
     def repeat(self, now: int) -> None:

@@ -1,4 +1,4 @@
-"""Events about pods, as values: what ``kubectl describe pod`` tells.
+"""Events as values: those about pods, which ``kubectl describe pod`` shows, and our own.
 
 Source: ``pkg/scheduler/schedule_one.go``.
 """
@@ -15,6 +15,7 @@ from scheduler.model.pod import Pod
 
 NOTE_BYTES_MAXIMUM: Final = 1024
 _NAMED: Final = 3
+"""How many pods a note names before it only counts the others."""
 
 
 class EventType(StrEnum):
@@ -40,8 +41,8 @@ class Event:
     """An event about an object.
 
     Args:
-        controller: Who reports it: the scheduler name, which is that of its profile.
-        repeats: Whether it may happen to the same object again; only then a series is kept of it.
+        controller: The reporting controller: for an event about a pod, the pod's scheduler name.
+        repeats: Whether it may happen to the same object again; only such events form a series.
     """
 
     regarding: Reference
@@ -108,7 +109,8 @@ def failed_scheduling(pod: Pod, message: str) -> Event:
 def preempted(victim: Pod, preemptor: Pod, node: str, *, in_memory: bool = False) -> Event:
     """Return the event that *victim* is evicted from *node* for *preemptor*.
 
-    A victim that was not bound yet is not evicted: its binding is cancelled *in memory*.
+    A victim that was only assumed or waits for Permit has no binding at the API server: it is not
+    evicted, its attempt is cancelled *in memory*.
     """
     where = " (in kube-scheduler memory)." if in_memory else ""
     return Event(

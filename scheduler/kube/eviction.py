@@ -42,12 +42,12 @@ class AlreadyGone:
 
 @dataclass(frozen=True, slots=True)
 class Spared:
-    """The pod stays: its capacity is not needed any more."""
+    """The pod is not deleted: its capacity is not needed any more."""
 
 
 @dataclass(frozen=True, slots=True)
 class NotEvicted:
-    """The API server could not be brought to it."""
+    """At the stage of eviction: the condition or the deletion failed."""
 
     message: str
 

@@ -1,4 +1,4 @@
-"""Calls extenders over HTTP: one POST for each request, no repetition, failures as values."""
+"""Calls extenders over HTTP: one POST for each request, no retry; a failure is a value."""
 
 import ssl
 from collections.abc import Awaitable, Callable, Iterable
@@ -20,7 +20,7 @@ from scheduler.kube.fence import Fence
 from scheduler.pem import load_pair
 
 ExtenderCall = Callable[[ExtenderRequest], Awaitable[ExtenderResponse]]
-"""Puts a question to an extender and returns what came back, or why nothing did."""
+"""Calls an extender; returns the body of its response, or why there is none."""
 
 
 class ExtenderClient:
@@ -53,12 +53,15 @@ class ExtenderClient:
         await self._session.close()
 
     def called_only_while(self, may_act: Callable[[], bool]) -> ExtenderCall:
-        """Return how to ask the extenders, who may bind in our place: only while *may_act*."""
+        """Return `call`, which sends nothing from now on while *may_act* returns False.
+
+        An extender may bind pods for us, so calls of extenders need the lease as our own writes do.
+        """
         self._fence.may_write = may_act
         return self.call
 
     async def call(self, request: ExtenderRequest) -> ExtenderResponse:
-        """Put one question to one extender."""
+        """Call one extender once."""
         extender = request.extender
         url = f"{extender.url_prefix.rstrip('/')}/{request.verb}"
         tls = extender.tls_config
@@ -89,10 +92,11 @@ def _cause(problem: Exception) -> str:
 
 
 def _context(extender: Extender, field: str) -> ssl.SSLContext | bool:
-    """Return how the extender is trusted.
+    """Return the TLS context for *extender*; True, which aiohttp ignores, for plain HTTP.
 
-    With ``enableHTTPS`` and no authority its certificate is not checked, as upstream; without, the
-    system's authorities count unless the document says ``insecure``.
+    As upstream, ``enableHTTPS`` without an authority means that the certificate is not verified.
+    Without ``enableHTTPS``, an https URL is verified against the system's authorities unless
+    ``insecure`` is set.
     """
     tls = extender.tls_config
     if tls is None and not extender.enable_https:

@@ -8,13 +8,13 @@ from scheduler.kube.extender_client import ExtenderCall
 
 
 async def not_connected(request: ExtenderRequest) -> ExtenderResponse:
-    """Answer for extenders where none are connected."""
+    """Return no response: there is no client."""
     return NoResponse(f'extender "{request.extender.url_prefix}" cannot be asked')
 
 
 @dataclass(frozen=True, slots=True)
 class Extenders:
-    """Extenders in the order in which they are asked, and who carries the questions."""
+    """The extenders in the order of their calls, and the function that calls one."""
 
     extenders: tuple[Extender, ...] = ()
     call: ExtenderCall = not_connected

@@ -20,7 +20,7 @@ class Fence:
     """Checks every request other than a GET before it is sent.
 
     Args:
-        may_write: Whether anything may be changed right now; can be replaced.
+        may_write: Returns whether this process may change anything right now; can be replaced.
     """
 
     def __init__(self, may_write: Callable[[], bool] = _always) -> None:

@@ -1,4 +1,4 @@
-"""An HTTP session for kopf, which speaks to the API server itself, with our credentials."""
+"""An HTTP session with our credentials for kopf, which sends its own requests."""
 
 import aiohttp
 from aiohttp import ClientHandlerType, ClientRequest, ClientResponse
@@ -10,6 +10,8 @@ from scheduler.kube.credentials import Credentials
 
 def kopf_session(credentials: Credentials) -> aiohttp.ClientSession:
     """Return a session that sends fresh credentials with every request; the caller closes it."""
+    # TLS context and proxy stay those of this moment: after a 401 kopf logs in again and gets
+    # another session. The token may rotate without a 401, so it is looked up for each request.
     access = credentials.access
 
     async def authorize(request: ClientRequest, handler: ClientHandlerType) -> ClientResponse:

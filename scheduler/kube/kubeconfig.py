@@ -26,7 +26,7 @@ from scheduler.kube.tls import Tls, TlsCache
 
 
 class KubeconfigSource:
-    """One or more kubeconfig files, merged as kubectl does: the first value counts.
+    """One or more kubeconfig files, merged as kubectl does: the first value wins.
 
     Args:
         paths: Files, separated as in PATH.
@@ -37,7 +37,7 @@ class KubeconfigSource:
         self._paths = paths
         self._context = context
         self._tls = TlsCache()
-        self._plugin = _Plugin()
+        self._exec_plugin = _ExecPlugin()
         self._read: tuple[_Entry, _Entry] | None = None
 
     def __call__(self, refused: bool) -> Access:
@@ -51,15 +51,15 @@ class KubeconfigSource:
             self._read = _entries(self._paths, self._context)
         cluster, user = self._read
         server = server_url(cluster.text("server"), cluster.at("server"))
-        shown = self._identity(cluster, user, refused)
+        identity = self._identity(cluster, user, refused)
         access = Access(
             server=server,
-            authorization=shown.authorization,
-            tls=self._tls.context(_tls(cluster, user, shown))
+            authorization=identity.authorization,
+            tls=self._tls.context(_tls(cluster, user, identity))
             if server.startswith("https")
             else True,
             server_hostname=cluster.text("tls-server-name") or None,
-            fresh_seconds=min(REREAD_SECONDS, shown.fresh_seconds),
+            fresh_seconds=min(REREAD_SECONDS, identity.fresh_seconds),
         )
         proxy = cluster.text("proxy-url")
         return with_proxy(access, proxy, cluster.at("proxy-url")) if proxy else access
@@ -75,7 +75,7 @@ class KubeconfigSource:
         if token := user.text("token").strip():
             return replace(certificate, authorization=bearer(token, user.at("token")))
         if "exec" in user.values:
-            return self._plugin.credentials(cluster, user, refused).over(certificate)
+            return self._exec_plugin.credentials(cluster, user, refused).over(certificate)
         if "auth-provider" in user.values:
             return _from_auth_provider(self._paths, self._context, user)
         if name := user.text("username"):
@@ -170,7 +170,7 @@ def _entries(paths: str, context: str | None) -> tuple[_Entry, _Entry]:
 
 
 def _entry(node: Any, name: str, paths: str) -> _Entry:
-    """Free an entry from the loader's node; a context without user is an empty one."""
+    """Convert a node of the loader; a context without a user has an empty entry."""
     if node is None:
         return _Entry(Path(paths), name, {})
     return _Entry(Path(node.path), name, node.value or {})
@@ -198,7 +198,7 @@ def _merged(paths: str) -> Any:
     return merger.config
 
 
-class _Plugin:
+class _ExecPlugin:
     """Caches the answer of an exec plugin until it expires."""
 
     def __init__(self) -> None:
@@ -208,7 +208,7 @@ class _Plugin:
     def credentials(self, cluster: _Entry, user: _Entry, refused: bool) -> _Identity:
         """Return the cached answer; run the plugin if that has expired or was *refused*."""
         if self._answer is None or refused or time.time() >= self._expires_at:
-            status = _run_plugin(cluster, user)
+            status = _run_exec_plugin(cluster, user)
             token = str(status.get("token") or "").strip()
             self._answer = _Identity(
                 authorization=bearer(token, user.at("exec")) if token else "",
@@ -219,7 +219,7 @@ class _Plugin:
         return replace(self._answer, fresh_seconds=max(1.0, self._expires_at - time.time()))
 
 
-def _run_plugin(cluster: _Entry, user: _Entry) -> Mapping[str, Any]:
+def _run_exec_plugin(cluster: _Entry, user: _Entry) -> Mapping[str, Any]:
     official = official_module("config.kube_config")
     call = user.values["exec"]
     try:
@@ -274,7 +274,7 @@ def _from_auth_provider(paths: str, context: str | None, user: _Entry) -> _Ident
     return _Identity(authorization=token)
 
 
-def _tls(cluster: _Entry, user: _Entry, shown: _Identity) -> Tls:
+def _tls(cluster: _Entry, user: _Entry, identity: _Identity) -> Tls:
     skip = cluster.values.get("insecure-skip-tls-verify", False)
     if not isinstance(skip, bool):
         raise ConfigurationError(
@@ -282,8 +282,8 @@ def _tls(cluster: _Entry, user: _Entry, shown: _Identity) -> Tls:
         )
     return Tls(
         authorities=cluster.content("certificate-authority"),
-        certificate=shown.certificate,
-        key=shown.key,
+        certificate=identity.certificate,
+        key=identity.key,
         verify=not skip,
         authorities_at=cluster.at("certificate-authority"),
         certificate_at=user.at("exec" if "exec" in user.values else "client-certificate"),

@@ -1,8 +1,8 @@
-"""Keeps a Lease: carries out the election in a separate thread.
+"""Applies for a Lease and renews it, in a separate thread.
 
 A busy event loop must not delay a renewal, so the keeper has its own thread, event loop and
-connections. ``Election`` decides what it does next; while it is a standby, a watch shows every
-renewal of the leader.
+connections. ``Election`` decides what the keeper does next; a standby watches the leader's
+renewals.
 """
 
 import asyncio
@@ -45,13 +45,13 @@ def suspend_aware_seconds() -> float:
 
 
 class LeaseObserver:
-    """Receives what happens in the election, in the keeper's thread; any method may stay silent."""
+    """Receives what happens in the election, in the keeper's thread; methods do nothing here."""
 
     def holder_changed(self, holder: str) -> None:
         """Another holder has the lease now; empty for nobody."""
 
     def request_failed(self, error: ApiError) -> None:
-        """One try failed."""
+        """One request of the keeper failed."""
 
     def watch_refused(self, error: ApiError) -> None:
         """We may not watch the lease, and therefore read it now and then."""
@@ -103,6 +103,7 @@ class LeaseKeeper:
 
     def start(self) -> None:
         """Begin to apply for the lease."""
+        assert self._thread.ident is None, "the keeper was started before"
         self._loop = asyncio.new_event_loop()
         self._task = self._loop.create_task(self._keep())
         self._thread.start()
@@ -114,11 +115,11 @@ class LeaseKeeper:
     async def release(self, timeout_seconds: float = 5.0) -> bool:
         """Stop leading, release the lease and end the keeper; return whether it ended in time.
 
-        Finish or abandon a leader's work before: from here on another may lead.
+        The leader's requests must have ended before: another process may lead from here on.
         """
-        started, again, self._giving_up = self._thread.ident is not None, self._giving_up, True
-        if started:
-            if not again:
+        already_releasing, self._giving_up = self._giving_up, True
+        if self._thread.ident is not None:
+            if not already_releasing:
                 with contextlib.suppress(RuntimeError):  # it ended before, and closed its loop
                     self._loop.call_soon_threadsafe(self._task.cancel)
             await asyncio.to_thread(self._thread.join, timeout_seconds)

@@ -1,7 +1,7 @@
 """A watch on one Lease: it shows a standby each renewal at once, not only at the next read.
 
-It only hastens what a candidate would read anyway. While it is forbidden, broken or silent the
-candidate reads as often as it would without a watch, and the watch is tried again.
+It only saves time: while the watch is forbidden, broken or silent, the candidate reads the Lease as
+often as it would without a watch, and the watch is tried again.
 """
 
 import asyncio
@@ -67,11 +67,11 @@ class LeaseWatch:
         self._task: asyncio.Task[None] | None = None
 
     async def wait(self, version: str, seconds: float) -> list[Lease | None]:
-        """Return what the Lease is now, None if it was deleted; nothing if *seconds* are over.
+        """Return the Lease after a change, None for a deletion; an empty list after *seconds*.
 
         Args:
-            version: What is known already: a watch that has to be opened begins there, so that no
-                server can show an older one.
+            version: The version that is known. A watch that has to be opened begins there, so that
+                an API server whose cache is older cannot send an older one.
             seconds: How long to wait.
         """
         self._version = version or self._version
@@ -82,13 +82,13 @@ class LeaseWatch:
             async with asyncio.timeout(seconds):
                 await self._changed.wait()
         if self._task is not None and self._task.done():
-            self._task.result()  # it ends by a defect alone, which must not look like silence
+            self._task.result()  # only a bug ends the task: raise it, and do not look like silence
         self._changed.clear()
         changes, self._changes = self._changes, []
         return changes
 
     async def close(self) -> None:
-        """Watch no more."""
+        """End the watch."""
         task, self._task = self._task, None
         if task is not None:
             task.cancel()
@@ -100,19 +100,19 @@ class LeaseWatch:
             try:
                 await self._follow()
             except _REFUSALS as problem:
-                self._refuse(problem)
+                self._report_refusal(problem)
                 pause = float(self._settings.lease_seconds)
             except (SchedulerError, msgspec.DecodeError):
                 pass  # the next read fails by the same cause, and reports it
             await asyncio.sleep(pause)
 
-    def _refuse(self, problem: ApiError) -> None:
+    def _report_refusal(self, problem: ApiError) -> None:
         if str(problem) != self._refusal:
             self._refusal = str(problem)
             self._on_refused(problem)
 
     async def _follow(self) -> None:
-        # By its name, since that is all the permission covers.
+        # A rule with resourceNames permits a watch only with this selector.
         params = {
             "fieldSelector": f"metadata.name={self._settings.name}",
             "resourceVersion": self._version,

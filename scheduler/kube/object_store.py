@@ -13,7 +13,7 @@ from scheduler.model.meta import NOT_KEPT, Raw, differs
 
 
 class ObjectStore(Generic[T]):
-    """The objects of one resource as the sink knows them; only what differs becomes a fact.
+    """The objects of one resource as of the last fact about each; only a difference becomes a fact.
 
     Args:
         watched: How they are read, and which versions count.
@@ -30,7 +30,7 @@ class ObjectStore(Generic[T]):
         self._observer = observer
 
     def apply(self, event: ObjectChanged[T]) -> None:
-        """Apply what a watch or a list says of an object; a fact is sent if that is new."""
+        """Apply one event of a watch or a list; send a fact if the object differs."""
         new = event.object
         key = (new.metadata.namespace, new.metadata.name)
         if event.type == DELETED:
@@ -47,15 +47,16 @@ class ObjectStore(Generic[T]):
                 self._observer.object_malformed(self.watched.resource, _spell(key), problem)
             self._sink(Added(self.watched.resource, new))
         elif equal(old, new) and not self._version_counts(old, new) and not self._lacks_raw(old):
-            # A heartbeat. The new version shares all its parts with the old one, which readers
-            # still hold.
+            # A heartbeat: nothing that we read differs, so only the metadata is replaced. The parts
+            # of the old object stay, since cache and queue reference them already: memory is
+            # shared.
             kept = self.objects[key] = msgspec.structs.replace(old, metadata=new.metadata)
             if self.watched.raw and isinstance(new, Raw) and isinstance(kept, Raw):
                 kept.keep_raw(new.raw)
         else:
             self.objects[key] = new
             problem = getattr(new, "malformed", "")
-            # An operator is to see a problem once, and not with each version that still has it.
+            # Report a problem once, and not with each version that still has it.
             if problem and problem != getattr(old, "malformed", ""):
                 self._observer.object_malformed(self.watched.resource, _spell(key), problem)
             self._sink(Updated(self.watched.resource, old, new))
@@ -67,7 +68,7 @@ class ObjectStore(Generic[T]):
             self._sink(Deleted(self.watched.resource, old, seen))
 
     def report(self, event: Unreadable) -> None:
-        """Keep the last good version of an object; a deleted one is gone, readable or not."""
+        """Report an unreadable object; keep its last good version, unless it was deleted."""
         if event.type == DELETED:
             self.remove(event.key, seen=True)
         self._observer.object_malformed(self.watched.resource, _spell(event.key), event.problem)
@@ -78,7 +79,7 @@ class ObjectStore(Generic[T]):
         return self.watched.every_version and len(versions) > 1
 
     def _lacks_raw(self, old: T) -> bool:
-        """Whether *old* was kept without its JSON, which an extender is to be sent by now."""
+        """Whether *old* was kept without its JSON, which an extender receives by now."""
         return self.watched.raw and isinstance(old, Raw) and old.raw == NOT_KEPT
 
 

@@ -25,12 +25,12 @@ class Permission:
 
     Args:
         group: The API group; empty for the core.
-        version: The version that is asked for; RBAC does not know versions.
+        version: The version that we use; RBAC has no versions, discovery has.
         resource: Its plural, with a subresource behind a slash.
         why: What it is for, as a comment.
         namespace: The only namespace.
         name: The only object.
-        optional: Scheduling goes on without it, and knows less.
+        optional: Pods are scheduled without it as well, with fewer features.
     """
 
     group: str
@@ -61,12 +61,12 @@ class Permission:
 
 
 def cluster_permissions(profiles: Collection[Profile]) -> tuple[Permission, ...]:
-    """Return what *profiles* need in all namespaces: a ClusterRole with nothing to spare."""
+    """Return the least that *profiles* need in all namespaces."""
     return tuple(_merged([*_reads(profiles), *_writes(profiles)]))
 
 
 def lease_permissions(namespace: str, name: str) -> tuple[Permission, ...]:
-    """Return what the leader election needs; a Lease that is not there yet has no name to grant."""
+    """Return what the leader election needs; RBAC cannot limit ``create`` to one name."""
     why = "Leader election."
     lease = ("coordination.k8s.io", "v1", "leases")
     return (
@@ -99,7 +99,7 @@ def _reads(profiles: Collection[Profile]) -> Iterable[Permission]:
     for each in watched_for(needs_of_all(profiles)):
         names = readers.get(str(each.resource), ())
         why = f"Read by {', '.join(names)}." if names else "Read for every decision."
-        yield _on(each, _READ, why, optional=each.optional)
+        yield _permission_on(each, _READ, why, optional=each.optional)
 
 
 def _by_resource(
@@ -115,7 +115,7 @@ def _by_resource(
     return found
 
 
-def _on(
+def _permission_on(
     watched: Watched[Any], verbs: tuple[str, ...], why: str, *, optional: bool = False
 ) -> Permission:
     found = _LIST_PATH.fullmatch(watched.path)
@@ -136,7 +136,7 @@ def _writes(profiles: Collection[Profile]) -> Iterable[Permission]:
     )
     for resource, names in _by_resource(profiles, patches_of).items():
         why = f"Patched by {', '.join(names)}."
-        yield _on(resource_for(resource), ("patch",), why)
+        yield _permission_on(resource_for(resource), ("patch",), why)
     if any(profile.post_filter for profile in profiles):
         yield Permission("", "v1", "pods", ("delete",), "Victims of preemption are deleted.")
     yield Permission(

@@ -173,7 +173,7 @@ class Obsolete:
 
 @dataclass(frozen=True, slots=True)
 class NotPatched:
-    """At the stage of writing status: it failed. The next attempt at the pod writes another."""
+    """At the stage of writing status: the patch failed; the pod's next attempt writes another."""
 
     message: str
 
@@ -215,10 +215,10 @@ async def persist(
 ) -> PatchOutcome:
     """Make *request* until it is answered for good, or not *wanted* any more; a failure is a value.
 
-    It is repeated after a lost answer too, so it must say the same however often it is made. A 429
-    is waited out, within limits, and is no failed try.
+    It is repeated after a lost answer too, so it must be idempotent. A 429 is waited out, within
+    limits, and is no failed try.
     """
-    unwanted = Obsolete("nobody wants it any more")
+    unwanted = Obsolete("it is not wanted any more")
     if not wanted():
         return unwanted
     try:

@@ -1,4 +1,4 @@
-"""How fast requests may leave: a token bucket, as in client-go."""
+"""The rate limit of requests: a token bucket, as in client-go."""
 
 import asyncio
 import time
@@ -16,7 +16,7 @@ class RateLimiter:
 
     Args:
         qps: Requests a second in the long run; negative for no limit, 0 for the default.
-        burst: Requests that may leave at once after a quiet time; 0 for the default.
+        burst: Requests that may be sent at once after a quiet time; 0 for the default.
         clock: A monotonic clock in seconds.
         sleep: How to wait.
     """
@@ -45,8 +45,7 @@ class RateLimiter:
         now = self._clock()
         self._tokens = min(self._burst, self._tokens + (now - self._filled_at) * self._qps)
         self._filled_at = now
-        # Going below zero is a reservation: the debt says how many tokens must flow before ours
-        # does.
+        # A count below zero is a reservation: so many tokens must be refilled before this request.
         self._tokens -= 1
         if self._tokens < 0:
             try:

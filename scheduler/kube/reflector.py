@@ -103,7 +103,7 @@ class Reflector(Generic[T]):
     ) -> None:
         self._objects = ObjectStore(watched, sink, observer)
         self._last_line_at: float | None = None
-        self.lists = 0
+        self.lists = 0  # how many lists were completed
         self.watched = watched
         self._client = client
         self._resource = watched.resource
@@ -124,7 +124,7 @@ class Reflector(Generic[T]):
     def reread(self, watched: Watched[T]) -> None:
         """Read objects as *watched* says from the next ``run`` on, which begins with a list.
 
-        An object that differs when it is read so becomes an ``Updated``.
+        An object that differs when it is read in the new way becomes an ``Updated``.
         """
         self.watched = self._objects.watched = watched
         self._decoder = ObjectDecoder(watched)
@@ -134,6 +134,7 @@ class Reflector(Generic[T]):
         """Send ``Deleted`` for every object: the resource is not watched any more."""
         for key in tuple(self.store):
             self._objects.remove(key, seen=False)
+        assert not self.store, f"objects of {self._resource} outlive their watch"
 
     @property
     def store(self) -> Mapping[Key, T]:
@@ -142,7 +143,7 @@ class Reflector(Generic[T]):
 
     @property
     def listed(self) -> bool:
-        """Whether the first list is complete."""
+        """Whether the first list is complete, or an optional resource is denied or absent."""
         return self._listed
 
     @property
@@ -190,7 +191,7 @@ class Reflector(Generic[T]):
                 await self._sleep(self._timeouts.poll)
                 return
             case Forbidden() | Unauthorized() | NotFound():
-                self._deny(problem)
+                self._report_denial(problem)
                 if isinstance(problem, NotFound) and self.watched.optional:
                     self._last_line_at = None
             case _:
@@ -206,7 +207,7 @@ class Reflector(Generic[T]):
         else:
             await self._sleep(pause)
 
-    def _deny(self, problem: ApiError) -> None:
+    def _report_denial(self, problem: ApiError) -> None:
         if self._denied:
             return
         self._denied = True
@@ -215,7 +216,7 @@ class Reflector(Generic[T]):
             self._send_listed()
 
     def _pause(self, problem: ApiError) -> float:
-        """Return the next pause of the backoff, or the time that a 429 names if it is longer."""
+        """Count a failure; return its pause, or the time that a 429 names if that is longer."""
         pause = self._timeouts.backoff.seconds(self._failures, self._rng)
         self._failures += 1
         return max(pause, problem.retry_after_seconds) if isinstance(problem, Throttled) else pause
@@ -245,7 +246,7 @@ class Reflector(Generic[T]):
                 # A server older than streaming lists ignores the parameter and never marks the end.
                 self._streaming = False
                 raise Unreachable(f"{self.watched.path}: the streaming list had no end")
-            await self._take(lines)
+            await self._apply_lines(lines)
 
     async def _list_by_pages(self) -> None:
         """List page by page, as of one moment."""
@@ -272,9 +273,10 @@ class Reflector(Generic[T]):
 
     async def _follow(self) -> None:
         """Watch from the last version on, until the server ends the watch."""
+        assert self._version, "a watch without a version misses what came before it"
         started = self._clock()
         async with aclosing(self._watch({"resourceVersion": self._version})) as lines:
-            lines_seen = await self._take(lines)
+            lines_seen = await self._apply_lines(lines)
         if not lines_seen and self._clock() - started < SHORTEST_WATCH_SECONDS:
             raise Unreachable(f"{self.watched.path}: the watch ended as soon as it began")
         self._succeed()
@@ -290,11 +292,11 @@ class Reflector(Generic[T]):
         }
         return self._client.watch(self.watched.path, wanted, silence_seconds=self._timeouts.silence)
 
-    async def _take(self, lines: AsyncIterator[bytes]) -> int:
-        """Apply the events in *lines*, remember how far we are, and return how many came."""
-        taken = 0
+    async def _apply_lines(self, lines: AsyncIterator[bytes]) -> int:
+        """Apply the events in *lines*, keep the last version, and return how many lines came."""
+        count = 0
         async for line in lines:
-            taken += 1
+            count += 1
             self._last_line_at = self._clock()
             match event := self._decoder.event(line):
                 case ObjectChanged():
@@ -311,10 +313,10 @@ class Reflector(Generic[T]):
                     raise _error(self.watched.path, event)
             if self._failures or self._denied:
                 self._succeed()
-        return taken
+        return count
 
     def _collect(self, listing: "_Listing[T]", event: WatchEvent[T]) -> None:
-        """Apply an event of a list: at once the first time, and on the stage later on."""
+        """Apply an event of the first list at once; stage an event of a later list."""
         match event:
             case ObjectChanged() if listing.staged is None:
                 self._objects.apply(event)
@@ -331,7 +333,7 @@ class Reflector(Generic[T]):
     async def _complete(self, listing: "_Listing[T]", version: str) -> None:
         """End a list: send how it differs from the store, and be ready to follow from *version*."""
         if listing.staged is not None:
-            await self._settle(listing.staged)
+            await self._apply_staged(listing.staged)
         self._version = version
         self._last_line_at = self._clock()
         self._succeed()
@@ -341,7 +343,7 @@ class Reflector(Generic[T]):
         self.lists += 1
         self._send_listed()
 
-    async def _settle(self, staged: dict[Key, T]) -> None:
+    async def _apply_staged(self, staged: dict[Key, T]) -> None:
         # Additions before deletions: in between, the cache may show a node too full, which delays a
         # pod, and never one too empty, which would over-commit the node.
         for index, found in enumerate(staged.values(), start=1):
@@ -359,7 +361,7 @@ class Reflector(Generic[T]):
             self._sink(Listed(self._resource))
 
     def _new_listing(self) -> "_Listing[T]":
-        """Begin a list. While pods wait for the first one, its objects are sent as they come."""
+        """Begin a list. The first one is not staged: there is nothing to compare it with."""
         return _Listing(self._clock(), {} if self.store else None)
 
 
@@ -371,7 +373,7 @@ class _Listing(Generic[T]):
         self.staged = staged
 
     def stage(self, change: ObjectChanged[T]) -> None:
-        assert self.staged is not None, "staging needs a stage"
+        assert self.staged is not None, "the first list is applied at once"
         key = key_of(change.object)
         if change.type == DELETED:
             self.staged.pop(key, None)

@@ -1,4 +1,4 @@
-"""How long reflectors wait for an API server, and how one ends the wait of all."""
+"""How long reflectors wait for an API server, and how the first success ends all waits."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""The port to the API server: single requests, without watches.
+"""The interface to the API server for single requests, without watches.
 
 ``ApiClient`` satisfies it over HTTP; a simulated API satisfies it in memory.
 """

@@ -51,7 +51,7 @@ class RetrySettings:
     Args:
         backoff: The pauses after failures other than a 429.
         tries_maximum: How many tries may fail in this way; None for no limit.
-        throttled_seconds_maximum: For how long the server may put us off by 429, in all.
+        throttled_seconds_maximum: The limit on the sum of all Retry-After times.
         throttled_spread: The factor on the time that a 429 names, as in `Backoff`.
         throttled_is_try: Whether a 429 counts among the tries.
         sleep: How to wait.
@@ -68,7 +68,7 @@ class RetrySettings:
 
 
 THROTTLED_ONLY: Final = RetrySettings(
-    # Everybody who is turned away at one moment is given the same time, so each adds a little.
+    # All clients that get a 429 at one moment get the same Retry-After, so each adds a little.
     throttled_seconds_maximum=60.0,
     throttled_spread=(1.0, 1.1),
 )
@@ -76,7 +76,7 @@ THROTTLED_ONLY: Final = RetrySettings(
 
 
 class Tries:
-    """The tries of one operation: how many failed, and for how long the server has put it off.
+    """The tries of one operation: how many failed, and the sum of the Retry-After times.
 
     Args:
         settings: How often and how long.
@@ -88,6 +88,8 @@ class Tries:
     def __init__(
         self, settings: RetrySettings, on_throttled: Callable[[float], None] = lambda _: None
     ) -> None:
+        # wait_after compares for equality, so a maximum of 0 would never be reached.
+        assert settings.tries_maximum is None or settings.tries_maximum > 0, "no try is allowed"
         self._settings = settings
         self._on_throttled = on_throttled
         self._failures = 0
@@ -148,6 +150,6 @@ async def retry(
 def _spread(seconds: float, spread: tuple[float, float], rng: random.Random) -> float:
     """Multiply *seconds* by a random factor within *spread*."""
     least, most = spread
-    assert 0 < least <= most, f"no spread: {spread}"
+    assert 0 < least <= most, f"not a range of positive factors: {spread}"
     # Nothing is drawn where nothing is spread: simulations replay the same draws.
     return seconds if least == most else seconds * rng.uniform(least, most)

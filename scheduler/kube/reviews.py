@@ -84,18 +84,19 @@ class Reviews:
             return 429
         self._waiting += 1
         try:
-            status = await self._ask(token, verb, path)
+            status = await self._review(token, verb, path)
         except (ApiError, msgspec.DecodeError):
             return 500
         finally:
             self._waiting -= 1
+            assert self._waiting >= 0, "more callers were answered than waited"
         self._answers[key] = now + CACHE_SECONDS, status
         self._answers.move_to_end(key)
         if len(self._answers) > _REMEMBERED_MAXIMUM:
             self._answers.popitem(last=False)
         return status
 
-    async def _ask(self, token: str, verb: str, path: str) -> int:
+    async def _review(self, token: str, verb: str, path: str) -> int:
         user = await self._authenticate(token) if token else _ANONYMOUS
         if user is None:
             return 401

@@ -49,12 +49,12 @@ class Watched(Generic[T]):
         path: Where the API server lists it, in all namespaces.
         kind: The struct that holds one object.
         check: Reads what decoding left unread; raises MalformedObject.
-        field_selector: Which objects are wanted.
+        field_selector: Selects the objects at the server; empty for all.
         optional: Scheduling goes on where the server has no such resource or forbids it.
         annotations: Whether annotations are kept: they are large, and only some plugins read them.
         raw: Whether each object's JSON is kept as it came, for an extender that wants it whole.
-        every_version: Whether a new version is a fact even if nothing else has changed, since we
-            write such objects on condition that they are still of the version that we know.
+        every_version: Whether a new version is a fact even if nothing else has changed. Needed for
+            objects that we write, since a write names the version that it replaces.
     """
 
     resource: ResourceName
@@ -98,8 +98,8 @@ PODS: Final = Watched(
     check=Pod.check,
     field_selector="status.phase!=Succeeded,status.phase!=Failed",
 )
-# The watch above turns a kubelet's rejection into the deletion of the object as it was before; only
-# this one tells why.
+# A pod that a kubelet rejects becomes Failed. The watch above sends that as a deletion, with the
+# object as it was before; only this watch sends the status with the kubelet's reason.
 FAILED_PODS: Final = Watched(
     Resource.FAILED_POD,
     "/api/v1/pods",
@@ -215,7 +215,7 @@ def custom(name: ResourceName) -> Watched[CustomObject]:
     found = _CUSTOM.fullmatch(name)
     assert found is not None, f"{name} is no custom resource"
     path = f"/apis/{found['group']}/{found['version']}/{found['plural']}"
-    # Optional: scheduling goes on where whoever brings the resource is not installed, or is down.
+    # Optional: the CRD may not be installed, and an aggregated API may be down.
     return Watched(name, path, CustomObject, optional=True, annotations=True)
 
 
@@ -226,15 +226,15 @@ def resource_for(name: str) -> Watched[Any]:
 
 def watched_for(needs: Collection[str]) -> tuple[Watched[Any], ...]:
     """Return what has to be watched where plugins have *needs*: pods and nodes first."""
-    beside = [name for name in WATCHED if name in needs and name not in _ALWAYS]
+    others = [name for name in WATCHED if name in needs and name not in _ALWAYS]
     customs = sorted(need for need in needs if _CUSTOM.fullmatch(need))
     return (
-        *(_with_columns(WATCHED[name], needs) for name in (*_ALWAYS, *beside)),
+        *(_with_annotations(WATCHED[name], needs) for name in (*_ALWAYS, *others)),
         *(custom(name) for name in customs),
     )
 
 
-def _with_columns(watched: Watched[Any], needs: Collection[str]) -> Watched[Any]:
-    """Keep annotations where somebody reads them."""
-    column = _ANNOTATED.get(Resource(watched.resource))
-    return watched.with_annotations() if column in needs else watched
+def _with_annotations(watched: Watched[Any], needs: Collection[str]) -> Watched[Any]:
+    """Keep annotations if a plugin needs them."""
+    need = _ANNOTATED.get(Resource(watched.resource))
+    return watched.with_annotations() if need in needs else watched

@@ -1,7 +1,7 @@
 """The certificate of the HTTPS endpoint.
 
-It is the operator's, read again when it is rotated; or it is made at the start and signed by
-itself, as kube-scheduler does: scrapers must then skip its verification.
+It is the operator's, read again when it is rotated; or a self-signed one, made at the start as in
+kube-scheduler: scrapers must then skip its verification.
 """
 
 import asyncio
@@ -85,7 +85,7 @@ class ServingCertificate:
 
 
 def self_signed() -> ssl.SSLContext:
-    """Return a context with a certificate for the loopback, signed by itself."""
+    """Return a context with a self-signed certificate for the loopback addresses."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "py-scheduler")])
     now = dt.datetime.now(dt.UTC)

@@ -1,4 +1,4 @@
-"""Turns the work of the framework's runner into metrics."""
+"""Records the runs of extension points and the calls of plugins as metrics."""
 
 import random
 from collections.abc import Callable
@@ -20,7 +20,7 @@ class CycleObserver:
 
     Each run of an extension point is timed. Single plugins are timed in one cycle of ten, as
     kube-scheduler does (pluginMetricsSamplePercent): two clock readings a plugin would otherwise
-    cost as much as a small plugin does. Read ``sampled`` to save even the call.
+    cost as much as a small plugin does. A caller may check ``sampled`` and skip `plugin`.
 
     Args:
         metrics: Receives what is counted and timed.
@@ -67,7 +67,7 @@ class CycleObserver:
         self._evaluations[plugin, point, self._profile] += times
 
     def unmeasured(self) -> Observer:
-        """Measure nothing within a plugin's call: it is part of that."""
+        """Return an observer that measures nothing: the outer call's time includes inner calls."""
         return SILENT
 
     def paused(self, point: str, plugin: str) -> None:
@@ -81,7 +81,8 @@ class CycleObserver:
 class _Timed:
     """Times a block; if it raised, it counts as Error, as upstream's status does.
 
-    A generator that is closed early did not raise: its caller needed no further answer.
+    A generator that is closed early (GeneratorExit) has not failed: its caller needed no more
+    values.
     """
 
     __slots__ = ("_begin", "_record", "_status")

@@ -1,8 +1,8 @@
 """The metric families: names, labels and buckets, in one table.
 
-What begins with ``scheduler_`` or ``rest_client_`` has upstream's name, type, labels and buckets,
-so that existing dashboards and alerts work; so has ``go_goroutines``, which they draw. What begins
-with ``py_scheduler_`` is ours.
+Families that begin with ``scheduler_`` or ``rest_client_`` have upstream's name, type, labels and
+buckets, so that existing dashboards and alerts work; so has ``go_goroutines``, which dashboards
+plot. Those that begin with ``py_scheduler_`` are ours.
 
 Source: ``pkg/scheduler/metrics/metrics.go``.
 """

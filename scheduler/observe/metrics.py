@@ -1,7 +1,7 @@
 """Metrics: everything that is counted and timed, by family.
 
-An event is counted where it happens: ``metrics.count(families.BIND_CONFLICTS)``. A new metric
-touches families.py, that place and docs/operations.md, and nothing else.
+An event is counted in the code that causes it: ``metrics.count(families.BIND_CONFLICTS)``. A new
+metric changes families.py, that code and docs/operations.md, and nothing else.
 
 Counts are plain numbers until a scrape reads them. prometheus_client's own counters and histograms
 take a lock each time and 0.9 µs to find the series; a decision counts about thirty things, all of
@@ -123,15 +123,15 @@ class Metrics(Collector):
             self._histograms[family][labels].observe(amount)
 
     def counts(self, family: Family) -> Counts:
-        """Return the series of a counter that moves ten times a decision.
+        """Return the series of a counter that is incremented ten times per decision.
 
-        The place where it happens adds to them itself, and saves the call of `count`.
+        The caller adds to them itself, and saves the call of `count`.
         """
         assert not family.any_thread, f"{family.name} is counted under a lock"
         return self._counters[family]
 
     def distributions(self, family: Family) -> Distributions:
-        """Return the series of a histogram that moves ten times a decision, as `counts` does."""
+        """Return the series of a histogram that is observed ten times per decision, as `counts`."""
         assert not family.any_thread, f"{family.name} is observed under a lock"
         return self._histograms[family]
 
@@ -167,7 +167,7 @@ class Metrics(Collector):
     def _histogram(self, family: Family) -> Metric:
         shown = HistogramMetricFamily(family.name, family.help, labels=family.labels)
         bounds = [_as_go(bound) for bound in (*family.buckets, float("inf"))]
-        with self._lock:  # or the sum could be that of one amount more than the buckets
+        with self._lock:  # otherwise the sum could include one amount more than the buckets
             for labels, series in self._histograms[family].items():
                 buckets = list(zip(bounds, accumulate(series.counts), strict=True))
                 shown.add_metric(list(labels), buckets, series.total)

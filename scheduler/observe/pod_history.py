@@ -2,8 +2,8 @@
 
 A kubelet may reject a pod long after it was bound: the log line about that shows how the pod got
 there. Both the number of pods and the entries of each are bounded. Histories are not dropped when a
-pod is deleted, since its last chapter is then often the one of interest: the pod that changed
-longest ago goes first.
+pod is deleted: the entries before a deletion are often the ones of interest. The pod that changed
+longest ago is dropped first.
 """
 
 from collections import OrderedDict, deque

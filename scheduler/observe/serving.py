@@ -1,4 +1,4 @@
-"""The endpoint by the flags: its address, its certificate, and whose requests are allowed."""
+"""Opens the endpoint as the flags say: address, certificate, and authorization of requests."""
 
 import ssl
 from typing import TYPE_CHECKING
@@ -15,7 +15,7 @@ class Serving:
     """Serves an endpoint, or nothing if the flags say so.
 
     Args:
-        settings: What the flags say.
+        settings: The settings of the command line.
         endpoint: What is served.
         judge: Authorizes requests that are not about health, unless --insecure-metrics is set.
     """

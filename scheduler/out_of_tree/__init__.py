@@ -1,7 +1,8 @@
 """Plugins that did not come with the scheduler: found, supervised, and interrupted.
 
-Entry points and modules are loaded here; a supervisor counts failures, disables a score plugin and
-stops a profile whose other plugins keep failing; a timer interrupts a plugin that does not return.
+Entry points and modules are loaded here. A supervisor counts failures: it disables a plugin that
+keeps failing at Score, and stops the profile of one that keeps failing elsewhere. A timer
+interrupts a plugin that does not return.
 
 This room imports config, errors, framework, kube, model, plugins and queue. It is imported by app,
 binding, checkup, explain, loop and reload.

@@ -1,7 +1,7 @@
 """Finds out-of-tree plugins by the names that a configuration gives them.
 
-There are two ways. An installed package names its plugins in the entry-point group
-``scheduler.plugins``; a configuration may also name a class itself, as ``module:Class``. Only what
+A name is either one that an installed package declares in the entry-point group
+``scheduler.plugins``, or a class itself, as ``module:Class``. Only what
 a profile enables is imported: an import runs code.
 """
 
@@ -54,8 +54,7 @@ def out_of_tree_plugins(profile: Profile) -> frozenset[str]:
 def load(names: Collection[str]) -> dict[str, type]:
     """Import the plugins among *names* that did not come with the scheduler.
 
-    A name without a plugin is passed over here: `Draft.resolve` rejects it with its place in the
-    document.
+    A name without a plugin is skipped here: `Draft.resolve` rejects it, with its path.
 
     Raises:
         ConfigurationError: With one line for each plugin that cannot be used.
@@ -175,18 +174,18 @@ def _check(profiles: Iterable[Profile]) -> None:
                 )
             else:
                 taken[name] = type(plugin)
-                problems += _undeclared(f"plugin {name} ({kind})", plugin)
+                problems += _declaration_problems(f"plugin {name} ({kind})", plugin)
     if problems:
         raise ConfigurationError(*dict.fromkeys(problems))
 
 
-def _undeclared(who: str, plugin: Plugin) -> list[str]:
+def _declaration_problems(who: str, plugin: Plugin) -> list[str]:
     """Return what is wrong with the needs and requeue rules that *plugin* declares."""
     if isinstance(getattr(plugin, "needs", ()), str):
         return [f"{who}: needs is one text; write a list of them"]
-    said = getattr(plugin, "requeue_on", None)
-    if said is not None and not (
-        isinstance(said, Collection) and all(isinstance(each, Requeue) for each in said)
+    rules = getattr(plugin, "requeue_on", None)
+    if rules is not None and not (
+        isinstance(rules, Collection) and all(isinstance(each, Requeue) for each in rules)
     ):
         return [f"{who}: requeue_on must hold nothing but Requeue(ClusterEvent(...))"]
     return _unknown_needs(who, needs_of(plugin))

@@ -1,4 +1,4 @@
-"""Out-of-tree plugins get a time limit and three chances; the scheduler goes on in any case.
+"""Limits the time of out-of-tree plugins and counts their failures; the scheduler goes on.
 
 ==============================================  ====================================================
 a plugin that …                                 …
@@ -46,7 +46,7 @@ class SupervisorObserver(Protocol):
     """Is called when out-of-tree plugins fail."""
 
     def plugin_failed(self, plugin: str, point: str, error: str) -> None:
-        """A plugin raised, stalled or answered in the wrong shape."""
+        """A plugin raised, stalled or returned an invalid value."""
 
     def plugin_stalled(self, plugin: str, point: str, seconds: float) -> None:
         """A plugin was interrupted."""
@@ -94,8 +94,8 @@ class PluginSupervisor:
     ) -> None:
         """Supervise other profiles, and forget all failures.
 
-        Plugins of the earlier profiles stay known as out-of-tree: pods that were sent to their node
-        before still pass through them.
+        Plugins of the earlier profiles stay known as out-of-tree: pods in the binding cycle still
+        pass through them.
         """
         self.stopped.clear()
         self._failures.clear()
@@ -129,13 +129,13 @@ class PluginSupervisor:
         return _Supervision(self, profile, out_of_tree, pod, inner) if out_of_tree else inner
 
     def method(
-        self, point: str, profile: Profile, plugin: str, question: Callable[..., R]
+        self, point: str, profile: Profile, plugin: str, method: Callable[..., R]
     ) -> Callable[..., R]:
-        """Return *question*, a method whose first argument is a pod, under supervision."""
+        """Return *method*, whose first argument is a pod, under supervision."""
         if not self.is_out_of_tree(profile, plugin):
-            return question
+            return method
         return lambda pod, *args: call_plugin(
-            point, plugin, self.observer_for(profile, pod), question, pod, *args
+            point, plugin, self.observer_for(profile, pod), method, pod, *args
         )
 
     def rules(self, profile: Profile, rules: ProfileRules) -> ProfileRules:
@@ -143,8 +143,8 @@ class PluginSupervisor:
         return ProfileRules(
             gates=[self._gate(profile, gate) for gate in rules.gates],
             requeue={
-                plugin: [self._requeue(profile, plugin, each) for each in said]
-                for plugin, said in rules.requeue.items()
+                plugin: [self._requeue(profile, plugin, each) for each in requeue]
+                for plugin, requeue in rules.requeue.items()
             },
         )
 
@@ -154,11 +154,11 @@ class PluginSupervisor:
         call = partial(invoke.pre_enqueue, gate)
         return _SupervisedGate(gate.name, self.method("PreEnqueue", profile, gate.name, call))
 
-    def _requeue(self, profile: Profile, plugin: str, said: Requeue) -> Requeue:
-        if said.hint is None:
-            return said
-        hint: Hint = self.method("QueueingHint", profile, plugin, said.hint)
-        return Requeue(said.event, hint)
+    def _requeue(self, profile: Profile, plugin: str, rule: Requeue) -> Requeue:
+        if rule.hint is None:
+            return rule
+        hint: Hint = self.method("QueueingHint", profile, plugin, rule.hint)
+        return Requeue(rule.event, hint)
 
     # Failures.
 

@@ -24,8 +24,8 @@ SECONDS: Final = 1.0
 _OURS: Final = __name__.partition(".")[0]
 INTERRUPTIBLE: Final = frozenset({"cycle", "framework", "plugins", "testing"})
 """The rooms of ours that may be interrupted: they pass calls on to a plugin, or compute for it, and
-keep nothing. In any other (also in one that is added later) an interruption could leave a column
-half built, an assumed pod half forgotten or a timer that nobody stops."""
+have no state of their own. In any other (also in one that is added later) an interruption could
+leave a column half built, an assumed pod half forgotten or a timer that nobody stops."""
 _SOON_SECONDS: Final = 0.005
 
 
@@ -49,6 +49,7 @@ class StallTimer:
 
     def install(self) -> None:
         """Handle the alarm signal from now on; only the main thread can."""
+        assert self._depth == 0, "installed during a plugin's call, which would have no limit"
         if self._can_install:
             signal.signal(signal.SIGALRM, self._on_alarm)
             self._installed = True
@@ -103,7 +104,7 @@ class StallTimer:
         return PluginError(plugin, f"stalled: it gave no answer in {point} for {self.seconds:g}s")
 
     def _on_alarm(self, _signal: int, frame: FrameType | None) -> None:
-        """Raise in the plugin, or try again soon if it has called code that must not be left."""
+        """Raise in the plugin, or try again soon if it is in code that must not be interrupted."""
         if not self._depth:
             return
         # The innermost call_plugin is the one to blame: whatever lies above it waits for it.
@@ -117,7 +118,7 @@ class StallTimer:
 
 
 def _may_be_interrupted(frame: FrameType) -> bool:
-    """Tell whether *frame* is out-of-tree code, or code of ours that keeps nothing.
+    """Tell whether *frame* is out-of-tree code, or code of ours without state.
 
     A frame belongs to the package that its module was imported into, whatever its file is called.
     """

@@ -14,8 +14,8 @@ _LAG_PROBE_SECONDS: Final = 0.5
 async def run_and_wait(work: Awaitable[None]) -> None:
     """Do *work* and never return: only an exception ends the task.
 
-    The process waits for the first of its tasks to end, and then stops. Work that is done must not
-    stop it; work that breaks must, or nobody would notice for days.
+    The process stops when the first of its tasks ends. Work that is done must not stop it. Work
+    that raises must: a process that goes on without it would look healthy for days.
     """
     await work
     await asyncio.Event().wait()
@@ -36,7 +36,7 @@ async def restart_forever(
 
 
 async def cancel(*tasks: asyncio.Task[Any]) -> None:
-    """Cancel *tasks* and wait for them; raise what one of them broke with."""
+    """Cancel *tasks* and wait for them; raise the first exception among them."""
     for task in tasks:
         task.cancel()
     results = await asyncio.gather(*tasks, return_exceptions=True)
@@ -60,6 +60,7 @@ def freeze_heap() -> None:
     The objects that were listed live about as long as the process: a full collection would visit
     all of them in vain, and block the event loop meanwhile.
     """
+    # Collect first: garbage that is frozen would never be freed.
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 50)

@@ -1,7 +1,7 @@
 """Compares cache and watches with a fresh list, and corrects what is wrong.
 
-A watch delivers every change, so there is nothing to find: unless a proxy dropped an event, or this
-process has a bug. An event that has not arrived yet is no drift. Whatever differs is therefore
+A watch delivers every change, so nothing differs unless a proxy dropped an event, or this process
+has a bug. An event that has not arrived yet is no drift. Whatever differs is therefore
 compared a second time, with another list, and counts only if both versions are the same as before.
 
 kube-scheduler has the same comparer for debugging (SIGUSR2); it only logs what differs.
@@ -81,12 +81,12 @@ class CacheComparer:
         self._telemetry = telemetry
         self._sleep = sleep
 
-    async def run(self, seconds: float, asked: asyncio.Event) -> None:
-        """Compare every *seconds* (0: never) and whenever *asked* is set, until cancelled."""
+    async def run(self, seconds: float, compare_now: asyncio.Event) -> None:
+        """Compare every *seconds* (0: never) and whenever *compare_now* is set, until cancelled."""
         while True:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(asked.wait(), seconds or None)
-            asked.clear()
+                await asyncio.wait_for(compare_now.wait(), seconds or None)
+            compare_now.clear()
             await self.compare()
 
     async def compare(self) -> bool:

@@ -24,7 +24,7 @@ log = get_logger()
 
 
 class Standing(StrEnum):
-    """What this process is in the election, once it applies for the lease."""
+    """The state of this process in the election, once it applies for the lease."""
 
     STANDBY = "standby"
     LEADING = "leading"
@@ -56,7 +56,7 @@ class Leadership:
 
     Args:
         election: What the configuration says about it.
-        connect: Opens a connection whose requests may take so many seconds each.
+        connect: Opens a connection; its argument is the timeout of each request in seconds.
         telemetry: Observes the election.
     """
 
@@ -89,8 +89,8 @@ class Leadership:
     def may_act(self) -> bool:
         """Tell whether this process leads at this moment, or needs no lease.
 
-        Time decides, and not the state: a lease that could not be renewed ends while the event loop
-        is blocked, before anything can move.
+        The clock decides, and not the state: a lease that is not renewed ends by time, also while a
+        blocked event loop delays the transition.
         """
         return self._keeper is None or self._keeper.is_leading
 
@@ -101,7 +101,7 @@ class Leadership:
             self._keeper.start()
 
     async def wait(self) -> None:
-        """Return once this process leads, or will not."""
+        """Return once this process leads, or the keeper has ended."""
         if self._keeper is not None:
             await self._keeper.wait_until_leading()
 
@@ -134,7 +134,8 @@ class Leadership:
             self._move(Cause.LOST, None)
             log.error(event_names.LEASE_LOST, why=why)
         finally:
-            # Whatever went wrong above: two schedulers at once are worse than a line that lacks.
+            # In `finally`, since two schedulers at once are worse than a missing log line.
+            # os._exit, since sys.exit would end only this thread.
             os._exit(LOST_LEASE_EXIT_CODE)
 
     def _move(self, cause: Cause, new: Standing | None) -> None:

@@ -22,7 +22,7 @@ class Watches:
 
     Args:
         client: Sends the requests.
-        sink: Takes the facts.
+        sink: Receives the facts.
         observer: Is called when a watch starts, breaks or is denied.
         watched: What is watched from the start.
     """
@@ -46,6 +46,7 @@ class Watches:
 
     async def run(self) -> None:
         """Watch until cancelled."""
+        assert self._group is None, "the watches are running already"
         async with asyncio.TaskGroup() as self._group:
             for resource in self.reflectors:
                 self._start(resource)
@@ -59,26 +60,26 @@ class Watches:
         Returns:
             What could not be listed in time, and is not watched then; empty if all was.
         """
-        new, other = _beyond(wanted, self.reflectors)
+        new, wider = _new_and_wider(wanted, self.reflectors)
         if self._group is None:
             for each in new:
                 self._add(each)
-            for each in other:
+            for each in wider:
                 self.reflectors[each.resource].reread(each)
             return ""
-        marks = {each.resource: self.reflectors[each.resource].lists for each in other}
+        lists_before = {each.resource: self.reflectors[each.resource].lists for each in wider}
         for each in new:
             self._add(each)
             self._start(each.resource)
-        before = [self.reflectors[each.resource].watched for each in other]
-        await self._reread(other)
+        before = [self.reflectors[each.resource].watched for each in wider]
+        await self._reread(wider)
 
         def missing() -> list[ResourceName]:
             unlisted = [each.resource for each in new if not self.reflectors[each.resource].listed]
             return unlisted + [
                 resource
-                for resource, mark in marks.items()
-                if self.reflectors[resource].lists == mark
+                for resource, lists in lists_before.items()
+                if self.reflectors[resource].lists == lists
             ]
 
         try:
@@ -88,7 +89,7 @@ class Watches:
         except TimeoutError:
             late = missing()
             if not late:
-                return ""  # the last list was complete between the last look and the deadline
+                return ""  # the last list was completed between the last poll and the deadline
             # The configuration in force goes on with what it has watched so far.
             await self._reread(before)
             for each in new:
@@ -107,7 +108,7 @@ class Watches:
         )
 
     def _start(self, resource: ResourceName) -> None:
-        assert self._group is not None, "nothing is watched yet"
+        assert self._group is not None, "a watch starts before the others run"
         assert resource not in self._tasks, f"{resource} is watched by two tasks"
         self._tasks[resource] = self._group.create_task(self.reflectors[resource].run())
 
@@ -127,15 +128,15 @@ class Watches:
         self.reflectors.pop(resource).retract()
 
 
-def _beyond(
+def _new_and_wider(
     wanted: Iterable[Watched[Any]], known: dict[ResourceName, Reflector[Any]]
 ) -> tuple[list[Watched[Any]], list[Watched[Any]]]:
     """Return what of *wanted* is not watched yet, and what is watched without all its fields."""
-    new, other = [], []
+    new, wider = [], []
     for each in wanted:
         reflector = known.get(each.resource)
         if reflector is None:
             new.append(each)
-        elif (wider := reflector.watched.also(each)) != reflector.watched:
-            other.append(wider)
-    return new, other
+        elif (both := reflector.watched.also(each)) != reflector.watched:
+            wider.append(both)
+    return new, wider

@@ -22,7 +22,7 @@ log = get_logger()
 
 
 class ConfigFile:
-    """A file that may change.
+    """The file of the configuration, and the text that was offered last.
 
     Args:
         path: Its path.

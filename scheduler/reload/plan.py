@@ -72,10 +72,10 @@ def plan_of(settings: RunSettings) -> Plan:
     if not settings.config_resource:
         return plan_for(settings, draft)
     check_beside_the_resource(draft)
-    return _waiting(plan_for(settings, draft))
+    return _without_profiles(plan_for(settings, draft))
 
 
-def _waiting(planned: Plan) -> Plan:
+def _without_profiles(planned: Plan) -> Plan:
     """Return *planned* without its profiles: no pod is scheduled until an object has some."""
     configuration = planned.configuration
     document = msgspec.structs.replace(configuration.document, profiles=())
@@ -128,7 +128,7 @@ def _plan(settings: RunSettings, running: Plan, text: str, source: Source) -> Pl
 
 
 def _beside_the_resource(draft: Draft, running: Plan, changes: tuple[str, ...]) -> Outcome:
-    """Return the outcome of a changed file beside an object: its fields all need a restart."""
+    """Return the outcome of a changed file beside an object: any change needs a restart."""
     check_beside_the_resource(draft)
     if changes:
         return running.outcome(Result.NEEDS_RESTART, *changes)
@@ -136,10 +136,10 @@ def _beside_the_resource(draft: Draft, running: Plan, changes: tuple[str, ...]) 
 
 
 def check_beside_the_resource(draft: Draft) -> None:
-    """Check that a file beside an object has only fields that the object cannot have.
+    """Check a file of a process with --config-resource: the object's fields must not be in it.
 
     Raises:
-        ConfigurationError: If it has others.
+        ConfigurationError: If one is.
     """
     draft.decoder.problems.raise_if_any()
     if problems := misplaced(draft.decoder.written):
@@ -167,7 +167,10 @@ def plan_for(settings: RunSettings, draft: Draft, generation: int = 0) -> Plan:
 
 
 def _try_out(planned: Plan) -> None:
-    """Call what the loop calls while it exchanges configurations: it cannot stop halfway."""
+    """Call the plugins that the loop calls while it exchanges configurations.
+
+    The exchange cannot be reverted halfway, so an exception has to show here.
+    """
     for name, profile in planned.profiles.items():
         try:
             rules_for(profile.plugins)
@@ -212,6 +215,6 @@ def refusal(needed: Permission, granted: Collection[str]) -> str:
         return ""
     return (
         f"the scheduler's account may not {','.join(missing)} {needed.kubectl_name}. {needed.why} "
-        f"Grant it, as `py-scheduler check --rules` prints it; it is asked for again every "
+        f"Grant it, as `py-scheduler check --rules` prints it; it is checked again every "
         f"{RETRY_SECONDS:g} seconds"
     )

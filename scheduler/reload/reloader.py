@@ -83,8 +83,9 @@ class Reloader:
         await self._connected.aclose()
 
     async def _apply(self, planned: Plan) -> Outcome:
-        # Plugins of an earlier generation are not blamed any more: two must never share one.
-        assert planned.generation > self.running.generation
+        # The supervisor ignores failures of plugins of an earlier generation, and tells generations
+        # apart by number alone.
+        assert planned.generation > self.running.generation, "two plans share a generation"
         try:
             missing = await self._missing_permissions(planned)
         except ApiError as error:
@@ -103,10 +104,10 @@ class Reloader:
             )
         connected = AsyncExitStack()
         await connected.enter_async_context(extenders)
-        setup = loop_configuration_of(planned, self._settings, extenders, self._may_act)
-        applied = await self._swap(setup)
+        exchanged = loop_configuration_of(planned, self._settings, extenders, self._may_act)
+        applied = await self._swap(exchanged)
         self._close_connections(self._connected, self._extenders)
-        self._connected, self._extenders = connected, setup.extenders
+        self._connected, self._extenders = connected, exchanged.extenders
         self.running = planned
         self._report.applied(planned.configuration, applied)
         return planned.outcome(Result.APPLIED)
@@ -117,11 +118,11 @@ class Reloader:
         said = (refusal(need, given) for need, given in zip(further, answers, strict=True))
         return [line for line in said if line]
 
-    async def _swap(self, setup: LoopConfiguration) -> AppliedConfiguration:
+    async def _swap(self, configuration: LoopConfiguration) -> AppliedConfiguration:
         """Let the loop exchange everything between two pods, after the facts that came before."""
         done: asyncio.Future[AppliedConfiguration] = asyncio.get_running_loop().create_future()
         self._core.inbox.put(
-            lambda: done.set_result(self._core.apply_configuration(setup, self._clock()))
+            lambda: done.set_result(self._core.apply_configuration(configuration, self._clock()))
         )
         return await done
 
@@ -133,7 +134,7 @@ class Reloader:
 
     async def _close_later(self, connected: AsyncExitStack, extenders: Extenders) -> None:
         try:
-            while self._core.binding.uses(extenders):  # noqa: ASYNC110 - nobody is in a hurry
+            while self._core.binding.uses(extenders):  # noqa: ASYNC110 - closing is not urgent
                 await asyncio.sleep(_CLOSE_CHECK_SECONDS)
         finally:
             await connected.aclose()

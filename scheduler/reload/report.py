@@ -25,7 +25,7 @@ class Report:
         record: Writes an event.
         this_pod: This process's pod, which events about a file refer to.
         configuration: The one that the process starts with.
-        wall: Unix seconds, for the metric of the last change; nothing is decided by it.
+        wall: Unix seconds, only for the metric of the last change.
     """
 
     def __init__(

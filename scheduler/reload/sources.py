@@ -24,12 +24,12 @@ class ConfigurationSources:
     """Offers each changed configuration to the reloader.
 
     Args:
-        settings: What the command line asked for: which file and which object.
-        reloader: Applies a configuration, or says why it cannot.
-        report: Reports what became of it.
-        credentials: As whom the object is watched.
+        settings: The settings of the command line: which file and which object.
+        reloader: Applies a configuration, and returns the outcome.
+        report: Reports defects, and forgets a deleted object.
+        credentials: Those of the watch on the object.
         client: Writes the object's status.
-        record: Takes events about the object.
+        record: Records an event about the object.
         may_act: Tells whether this process leads: only the leader writes the status.
     """
 
@@ -60,13 +60,13 @@ class ConfigurationSources:
             )
 
     async def watch_file(self) -> None:
-        """Offer what is written into the file, until cancelled."""
+        """Offer each changed text of the file, until cancelled."""
         path, text = self._settings.config_path, self._settings.config_text
         if text is not None and path != STANDARD_INPUT:
             await ConfigFile(Path(path), text, self._offer_file).run()
 
     async def watch_resource(self, listen_to_signals: Callable[[], None]) -> None:
-        """Offer what the object says, until cancelled; whatever breaks here must harm no pod.
+        """Offer each change of the object, until cancelled; a failure here must not affect pods.
 
         *listen_to_signals* installs the process's own signal handlers again: kopf replaces them.
         """

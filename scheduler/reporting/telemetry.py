@@ -2,8 +2,8 @@
 
 One call does all of it, so that the four cannot contradict each other; nothing else logs or writes
 events about pods. This object is also the observer of the queue, the API client, the watches, the
-bindings, the events and the lease: those rooms cannot import metrics, and each names a protocol.
-What is only counted is counted where it happens, by `Telemetry.metrics`.
+bindings, the events and the lease: those rooms may not import metrics, and each defines a protocol.
+Code that only counts uses `Telemetry.metrics` itself.
 """
 
 import time
@@ -68,7 +68,8 @@ class Telemetry(BindObserver, EventObserver, LeaseObserver):
 
     Attributes:
         recorder: Delivers events; replaced once there is a connection.
-        identity: Under which this process applies for the lease; empty without an election.
+        identity: The holder identity with which this process applies for the lease; empty
+            without an election.
     """
 
     def __init__(self, metrics: Metrics, *, server: str = "") -> None:
@@ -109,7 +110,7 @@ class Telemetry(BindObserver, EventObserver, LeaseObserver):
         for label in _labels(fact):
             self.metrics.observe(families.EVENT_HANDLING_DURATION, seconds, label)
 
-    # What became of pods.
+    # Outcomes of attempts.
 
     def bound(self, queued: QueuedPod, decision: Bind, *, started: float, now: float) -> None:
         """A pod is bound."""
@@ -230,7 +231,7 @@ class Telemetry(BindObserver, EventObserver, LeaseObserver):
         )
 
     def plugin_failed(self, plugin: str, point: str, error: str) -> None:
-        """A plugin raised, stalled or answered in the wrong shape."""
+        """A plugin raised, stalled or returned an invalid value."""
         self.metrics.count(families.PLUGIN_FAILURES, plugin, point)
         if self._log_throttle.is_new(f"plugin {plugin} at {point}", error):
             log.error(event_names.PLUGIN_FAILED, plugin=plugin, point=point, error=error)
@@ -277,7 +278,7 @@ class Telemetry(BindObserver, EventObserver, LeaseObserver):
     def unschedulable_delta(self, plugin: str, profile: str, delta: int) -> None:
         """One pod more or less waits because *plugin* rejected it."""
         self._unschedulable[plugin, profile] += delta
-        assert self._unschedulable[plugin, profile] >= 0, f"fewer than no pods wait for {plugin}"
+        assert self._unschedulable[plugin, profile] >= 0, f"a negative number of pods: {plugin}"
 
     def began(self) -> float:
         """Return the moment at which plugins are called."""
@@ -341,7 +342,7 @@ class Telemetry(BindObserver, EventObserver, LeaseObserver):
 
     def cache_drifted(self, resource: ResourceName, kind: str, keys: Sequence[str]) -> None:
         """The cache had objects wrong: *kind* is missing, redundant or outdated."""
-        assert keys, "a drift without objects is none"
+        assert keys, "drift is reported with at least one object"
         self.metrics.count(families.CACHE_DRIFT, resource, kind, amount=len(keys))
         log.warning(
             event_names.CACHE_DRIFTED,
@@ -389,7 +390,7 @@ class Telemetry(BindObserver, EventObserver, LeaseObserver):
         log.warning(
             event_names.LEASE_UNWATCHED,
             error=str(error),
-            remedy="grant watch on it; until then it is asked for now and then",
+            remedy="grant watch on it; until then it is tried again now and then",
         )
 
     # The loop.

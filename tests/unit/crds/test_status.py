@@ -3,7 +3,7 @@
 import pytest
 
 from scheduler.config.change import Outcome, Result
-from scheduler.crds.status import Seen, says, status_after
+from scheduler.crds.status import Seen, contains, status_after
 
 GOOD = Outcome(Result.APPLIED, (), "f00", ("a", "b"))
 BAD = Outcome(Result.INVALID, ("profiles[0].plugin: unknown field",), "f00", ("a", "b"))
@@ -77,6 +77,6 @@ def test_a_status_says_what_is_wanted_or_does_not():
     wanted = status_after(seen(), BAD, None, "now")
     read = {name: value for name, value in wanted.items() if value is not None}
 
-    assert says(read | {"more": 1}, wanted)
-    assert not says({**read, "observedGeneration": 2}, wanted)
-    assert not says({}, wanted)
+    assert contains(read | {"more": 1}, wanted)
+    assert not contains({**read, "observedGeneration": 2}, wanted)
+    assert not contains({}, wanted)
