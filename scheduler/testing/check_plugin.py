@@ -82,16 +82,16 @@ class _Examination:
 
     Args:
         plugin: The plugin itself.
-        asked: Calls its methods.
+        checked: Calls its methods.
         pods: The pods to call it with.
         nodes: What the author adds to every cluster but the empty one.
     """
 
     def __init__(
-        self, plugin: Any, asked: CheckedPlugin, pods: Sequence[Pod], nodes: Sequence[Node]
+        self, plugin: Any, checked: CheckedPlugin, pods: Sequence[Pod], nodes: Sequence[Node]
     ) -> None:
         self._plugin = plugin
-        self._asked = asked
+        self._checked = checked
         self._nodes = nodes
         self._interests = Interests()
         self.pods = pods
@@ -109,34 +109,34 @@ class _Examination:
             lambda columns: RecordingTable(columns, self._interests)
         )
         for pod in self.pods:
-            self._asked.judgement(pod, table)
-            self._asked.raw_scores(pod, table)
+            self._checked.verdicts(pod, table)
+            self._checked.raw_scores(pod, table)
 
     # What the plugin says about itself.
 
     def check_declarations(self) -> None:
         """Check the name, the methods and the optional attributes."""
-        name = self._asked.declared("name")
+        name = self._checked.declared("name")
         if not isinstance(name, str) or not name:
-            self._asked.fail(f"it needs a name: a text, not {name!r}")
-        if not any(self._asked.has(method) for method in _METHODS if method not in _BESIDES):
-            self._asked.fail("it serves no extension point; is a method misspelled?")
-        if self._asked.has("reserve") and not self._asked.has("unreserve"):
-            self._asked.fail("it has reserve and no unreserve, which takes back what was noted")
-        if isinstance(self._asked.declared("needs", ()), str):
-            self._asked.fail("needs is one text; it is a list of them")
+            self._checked.fail(f"it needs a name: a text, not {name!r}")
+        if not any(self._checked.has(method) for method in _METHODS if method not in _BESIDES):
+            self._checked.fail("it serves no extension point; is a method misspelled?")
+        if self._checked.has("reserve") and not self._checked.has("unreserve"):
+            self._checked.fail("it has reserve and no unreserve, which takes back what was noted")
+        if isinstance(self._checked.declared("needs", ()), str):
+            self._checked.fail("needs is one text; it is a list of them")
         for method in _METHODS:
-            found = self._asked.declared(method)
+            found = self._checked.declared(method)
             if method == "pre_bind" and iscoroutinefunction(found):
-                continue  # it may act, and is not asked here
+                continue  # it may act, and is not called here
             if iscoroutinefunction(found) or isasyncgenfunction(found):
-                self._asked.fail(f"{method} is async; plugins decide in plain functions")
-        for need in self._asked.declared("needs", ()):
+                self._checked.fail(f"{method} is async; plugins decide in plain functions")
+        for need in self._checked.declared("needs", ()):
             if not is_known(need):
-                self._asked.fail(f"needs names {need!r}, which nobody knows")
-        for requeue in self._asked.declared("requeue_on") or ():
+                self._checked.fail(f"needs names {need!r}, which nobody knows")
+        for requeue in self._checked.declared("requeue_on") or ():
             if not isinstance(requeue, Requeue):
-                self._asked.fail(f"requeue_on holds {requeue!r}, not a Requeue")
+                self._checked.fail(f"requeue_on holds {requeue!r}, not a Requeue")
 
     # What it says about nodes.
 
@@ -149,10 +149,10 @@ class _Examination:
         self._agree(first, self._answers(pod, table), f"the same question twice, {about}")
         mixed = self._answers(pod, cluster.shuffled().table())
         self._agree(first, mixed, f"rows in another order, {about}")
-        if self._asked.declared("node_local"):
+        if self._checked.declared("node_local"):
             self._check_part(pod, table, about)
         if before != _frozen(pod, cluster):
-            self._asked.fail(f"it changed what it was given; asked about {about}")
+            self._checked.fail(f"it changed what it was given; asked about {about}")
 
     def _check_part(self, pod: Pod, table: NodeTable, about: str) -> None:
         """Compare verdicts and raw scores of some rows alone with those among all rows."""
@@ -164,14 +164,14 @@ class _Examination:
 
     def _answers(self, pod: Pod, table: NodeTable) -> dict[str, tuple[object, ...]]:
         """Return verdict, raw and final score of every node, by name."""
-        raw = self._asked.raw_scores(pod, table)
-        final = self._asked.final_scores(pod, table, raw)
-        return self._by_name(table, self._asked.judgement(pod, table), raw, final)
+        raw = self._checked.raw_scores(pod, table)
+        final = self._checked.final_scores(pod, table, raw)
+        return self._by_name(table, self._checked.verdicts(pod, table), raw, final)
 
     def _raw_answers(self, pod: Pod, table: NodeTable) -> dict[str, tuple[object, ...]]:
         """Return what must not depend on other rows, if the plugin is node-local."""
         return self._by_name(
-            table, self._asked.judgement(pod, table), self._asked.raw_scores(pod, table)
+            table, self._checked.verdicts(pod, table), self._checked.raw_scores(pod, table)
         )
 
     @staticmethod
@@ -183,7 +183,7 @@ class _Examination:
 
     def check_rows_are_independent(self, pod: Pod) -> None:
         """Compare a what-if table with clusters in which only one node really changed."""
-        if not self._asked.has("filter"):
+        if not self._checked.has("filter"):
             return
         cluster = make_cluster(_FEW, self._interests, self._nodes)
         guest = make_pod("guest", requests="1 cpu, 2Gi", labels="app=web", host_ports=(8080,))
@@ -210,12 +210,12 @@ class _Examination:
         gone: Mapping[int, Sequence[Pod]],
     ) -> None:
         """Compare each row of *table* with a cluster in which only its node changed."""
-        together = self._asked.judgement(pod, table)
+        together = self._checked.verdicts(pod, table)
         for row, name in enumerate(table.names):
             changed = cluster.changed(coming.get(row, ()), gone.get(row, ()))
-            alone = self._asked.judgement(pod, changed.table())
+            alone = self._checked.verdicts(pod, changed.table())
             if together[row] != alone[row]:
-                self._asked.fail(
+                self._checked.fail(
                     f"every row must be its own world: in a what-if table of nodes {what}, filter"
                     f" says {_in_words(together[row])} about {name}; in a cluster where only that"
                     f" changed, it says {_in_words(alone[row])} (pod {pod.name!r})"
@@ -225,25 +225,25 @@ class _Examination:
 
     def check_about_the_pod(self, pod: Pod) -> None:
         """Ask what does not depend on all nodes."""
-        asked = self._asked
-        if asked.has("pre_enqueue") and asked.gate(pod) != asked.gate(pod):
-            asked.fail(f"pre_enqueue gave two answers about pod {pod.name!r}")
-        if not any(asked.has(method) for method in ("reserve", "permit", "pre_bind")):
+        checked = self._checked
+        if checked.has("pre_enqueue") and checked.gate(pod) != checked.gate(pod):
+            checked.fail(f"pre_enqueue gave two answers about pod {pod.name!r}")
+        if not any(checked.has(method) for method in ("reserve", "permit", "pre_bind")):
             return
         table = make_cluster(_FEW, self._interests, self._nodes).table()
         node = table.names[0]
-        if asked.has("reserve"):
-            asked.reserve(pod, node, table)
-        if asked.has("permit"):
-            asked.permit(pod, node)
-        if asked.has("pre_bind") and not iscoroutinefunction(asked.declared("pre_bind")):
-            asked.pre_bind(pod, node, table)
+        if checked.has("reserve"):
+            checked.reserve(pod, node, table)
+        if checked.has("permit"):
+            checked.permit(pod, node)
+        if checked.has("pre_bind") and not iscoroutinefunction(checked.declared("pre_bind")):
+            checked.pre_bind(pod, node, table)
 
     def check_hints(self, pod: Pod) -> None:
         """Ask every hint about additions, updates and deletions, and about nobody at all."""
         old, new = make_node("n"), make_node("n", labels="disk=ssd", taints="a:NoSchedule")
         changed = make_pod(pod.name, labels="changed=yes")
-        for requeue in self._asked.declared("requeue_on") or ():
+        for requeue in self._checked.declared("requeue_on") or ():
             if requeue.hint is None:
                 continue
             for before, after in (
@@ -256,23 +256,23 @@ class _Examination:
                 (None, changed),
                 (changed, None),
             ):
-                self._asked.hint(requeue.hint, pod, Change(requeue.event, before, after))
+                self._checked.hint(requeue.hint, pod, Change(requeue.event, before, after))
 
     def check_order(self) -> None:
         """Check that sort_key puts any pods in order."""
-        if not self._asked.has("sort_key"):
+        if not self._checked.has("sort_key"):
             return
-        keys = self._asked.sort_keys(self.pods)
-        if keys != self._asked.sort_keys(self.pods):
-            self._asked.fail("sort_key gave two answers about one pod")
-        self._asked.put_in_order(keys)
+        keys = self._checked.sort_keys(self.pods)
+        if keys != self._checked.sort_keys(self.pods):
+            self._checked.fail("sort_key gave two answers about one pod")
+        self._checked.put_in_order(keys)
 
     def _agree(
         self, first: Mapping[str, object], second: Mapping[str, object], question: str
     ) -> None:
         for name, answer in first.items():
             if second[name] != answer:
-                self._asked.fail(
+                self._checked.fail(
                     f"{question}: {name} was answered {_in_words(answer)},"
                     f" then {_in_words(second[name])}"
                 )

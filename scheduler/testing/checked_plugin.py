@@ -59,11 +59,11 @@ class CheckedPlugin:
 
     # About nodes.
 
-    def judgement(self, pod: Pod, table: NodeTable) -> list[Reasons]:
+    def verdicts(self, pod: Pod, table: NodeTable) -> list[Reasons]:
         """Return why each row cannot take *pod*; nothing where it can."""
         allowed = np.ones(len(table), dtype=np.bool_)
         if self.has("pre_filter"):
-            match self._ask("pre_filter", pod, table):
+            match self._call("pre_filter", pod, table):
                 case None:
                     pass
                 case Skip():
@@ -106,7 +106,7 @@ class CheckedPlugin:
         """Return what score says about each row; None where it has nothing to say."""
         if not self.has("score"):
             return None
-        raw = self._ask("score", pod, table)
+        raw = self._call("score", pod, table)
         if raw is None:
             return None
         self._check_column("score", raw, np.int64, len(table))
@@ -120,7 +120,7 @@ class CheckedPlugin:
         final = np.array(raw, dtype=np.int64)
         final.flags.writeable = False
         if self.declared("normalize") is not None:
-            final = self._ask("normalize", final, pod, table)
+            final = self._call("normalize", final, pod, table)
             self._check_column("normalize", final, np.int64, len(table))
         for score in (final.min(), final.max()) if len(final) else ():
             if not 0 <= score <= MAX_NODE_SCORE:
@@ -135,7 +135,7 @@ class CheckedPlugin:
 
     def gate(self, pod: Pod) -> Gate | None:
         """Return what keeps *pod* out of the queue."""
-        gate = self._ask("pre_enqueue", pod)
+        gate = self._call("pre_enqueue", pod)
         if gate is not None and not isinstance(gate, Gate):
             self.fail(f"pre_enqueue answered {gate!r}; it is None or Gate(reason)")
         if isinstance(gate, Gate):
@@ -144,34 +144,34 @@ class CheckedPlugin:
 
     def hint(self, hint: Hint, pod: Pod, change: Change) -> None:
         """Ask whether *change* could help *pod*."""
-        said = self._ask_of(hint, "a hint of requeue_on", pod, change)
+        said = self._call_function(hint, "a hint of requeue_on", pod, change)
         if not isinstance(said, bool | np.bool_):
             self.fail(f"a hint of requeue_on answered {said!r}; it is true or false")
 
     def sort_keys(self, pods: Iterable[Pod]) -> list[Any]:
         """Return the keys by which *pods* are put in order."""
-        return [self._ask("sort_key", pod) for pod in pods]
+        return [self._call("sort_key", pod) for pod in pods]
 
     def put_in_order(self, keys: list[Any]) -> None:
         """Compare *keys*, which the plugin gave."""
-        self._ask_of(sorted, "comparing the answers of sort_key", keys)
+        self._call_function(sorted, "comparing the answers of sort_key", keys)
 
     # About one node, once it is chosen.
 
     def reserve(self, pod: Pod, node: str, table: NodeTable) -> None:
         """Let the plugin set aside what *pod* takes, and give it back."""
-        self._ask("unreserve", pod, node)  # another plugin's reserve may have failed before
-        answer = self._ask("reserve", pod, node, table)
+        self._call("unreserve", pod, node)  # another plugin's reserve may have failed before
+        answer = self._call("reserve", pod, node, table)
         if not (answer is None or isinstance(answer, Reject | Failure) or _assumes(answer)):
             self.fail(
                 f"reserve answered {answer!r}; it is None, Reject(...), Failure(...) or a list"
                 " of Assume(...)"
             )
-        self._ask("unreserve", pod, node)
+        self._call("unreserve", pod, node)
 
     def permit(self, pod: Pod, node: str) -> None:
         """Ask whether *pod* may be bound; nobody waits yet."""
-        answer = self._ask("permit", pod, node, ())
+        answer = self._call("permit", pod, node, ())
         if not isinstance(answer, Allow | Wait | Reject):
             self.fail(f"permit answered {answer!r}; it is Allow(), Wait(...) or Reject(...)")
         if isinstance(answer, Wait) and answer.seconds <= 0:
@@ -187,20 +187,20 @@ class CheckedPlugin:
 
     # How it is called.
 
-    def _ask(self, method: str, *question: object) -> Any:
-        return self._ask_of(getattr(self._plugin, method), method, *question)
+    def _call(self, method: str, *args: object) -> Any:
+        return self._call_function(getattr(self._plugin, method), method, *args)
 
-    def _listed(self, method: str, *question: object) -> list[object]:
+    def _listed(self, method: str, *args: object) -> list[object]:
         """Return what *method* yields; what it raises on the way counts too."""
         bound = getattr(self._plugin, method)
-        answers: object = self._ask_of(lambda: _as_list(bound(*question)), method)
+        answers: object = self._call_function(lambda: _as_list(bound(*args)), method)
         if not isinstance(answers, list):
             self.fail(f"{method} answered {answers!r}, which nobody can iterate over")
         return answers
 
-    def _ask_of(self, question: Callable[..., Any], what: str, *args: object) -> Any:
+    def _call_function(self, function: Callable[..., Any], what: str, *args: object) -> Any:
         try:
-            return call_plugin(what, self._name, self._plugin_timeout, question, *args)
+            return call_plugin(what, self._name, self._plugin_timeout, function, *args)
         except PluginError as error:
             bug = error.__cause__
             if bug is None:

@@ -90,7 +90,7 @@ async def talks():
         (talks, "plugin 'Acts' answered pre_bind with 'd'"),
     ],
 )
-def test_what_goes_wrong_is_told_and_the_place_given_back(act, says):
+def test_a_failure_is_reported_and_the_node_freed(act, says):
     node, said, _ = run(placed(Acts(act, seconds=7.0), 8))
 
     assert node == ""
@@ -121,7 +121,7 @@ def test_a_step_that_does_not_come_to_an_end_is_broken_off():
     assert observer.reported == [("stalled", "Acts", "PreBind"), ("failed", "Acts", "PreBind")]
 
 
-def test_what_is_awaited_hears_of_being_cancelled():
+def test_an_awaited_coroutine_is_cancelled():
     heard = []
 
     async def act():

@@ -17,7 +17,7 @@ BINDING = r"/pods/[^/]+/binding$"
 
 
 @in_virtual_time
-async def test_a_pod_is_bound_and_told_so():
+async def test_a_pod_is_bound_and_an_event_says_so():
     async with Harness() as cluster:
         cluster.create(make_node("a"), pod := make_pod(requests="1 cpu"))
         await cluster.settle()
@@ -145,7 +145,7 @@ async def test_a_refused_binding_is_retried_after_a_backoff():
 
 
 @in_virtual_time
-async def test_deletion_frees_the_place_of_an_assumed_pod():
+async def test_deletion_frees_the_node_of_an_assumed_pod():
     async with Harness() as cluster:
         first, second = await two_for_one_place(cluster)
         assert cluster.state_of(second) == "unschedulable"
@@ -192,7 +192,7 @@ async def test_a_bind_that_waited_is_checked_once_more():
 
 
 @in_virtual_time
-async def test_a_bind_is_checked_for_a_place_among_the_pods_too():
+async def test_a_bind_is_checked_against_the_number_of_pods_too():
     ready = []
     clerk = Clerk(effects=[WaitUntil(lambda _: bool(ready), 60, "the volume")])
     async with Harness(clerk) as cluster:

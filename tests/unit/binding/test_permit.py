@@ -37,7 +37,7 @@ async def test_who_is_allowed_is_bound(pod):
 
 
 @in_virtual_time
-async def test_who_waits_keeps_the_place_and_is_asked_about_on_every_fact(pod):
+async def test_a_waiting_pod_stays_assumed_and_is_checked_on_every_fact(pod):
     doorman = Doorman(Wait(60))
     async with Harness(doorman) as cluster:
         cluster.create(make_node("a"), pod)
@@ -176,7 +176,7 @@ async def test_a_doorman_may_break_later_and_nobody_else_suffers(pod):
 
 @pytest.mark.parametrize("gone", ["condemned", "removed", "missed"])
 @in_virtual_time
-async def test_a_held_pod_that_is_deleted_gives_its_place_back(pod, gone):
+async def test_a_waiting_pod_that_is_deleted_frees_its_node(pod, gone):
     async with Harness(Doorman(Wait(600))) as cluster:
         cluster.create(make_node("a"), pod)
         await cluster.settle()

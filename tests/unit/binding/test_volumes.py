@@ -119,7 +119,7 @@ async def test_two_pods_do_not_get_one_volume():
 
 
 @in_virtual_time
-async def test_a_wait_in_vain_ends_and_the_place_is_free():
+async def test_a_wait_that_times_out_frees_the_node():
     """What was written stays, as upstream leaves it: the next attempt goes on from there."""
     async with harness() as cluster:
         cluster.create(make_node("a", allocatable="1 cpu"), MADE, claim("data", of="made"))

@@ -195,7 +195,7 @@ def test_nobody_sees_a_traceback(app, error, code, expected):
     assert (result.exit_code, result.stderr) == (code, expected)
 
 
-def test_a_traceback_can_be_asked_for(app):
+def test_a_traceback_can_be_requested(app):
     app.outcome = KeyError("x")
 
     result = invoke("run", "--log-level", "debug")
@@ -239,7 +239,7 @@ def test_help_is_grouped_and_shows_defaults():
     assert "[default: 5m]" in text
 
 
-def test_the_version_is_told():
+def test_the_version_is_printed():
     assert invoke("--version").stdout == f"py-scheduler {__version__}\n"
 
 

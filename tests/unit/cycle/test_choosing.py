@@ -61,7 +61,7 @@ def test_another_seed_chooses_anew():
     assert len(chosen) > 15
 
 
-def test_some_of_the_equals_are_told_the_winner_first():
+def test_some_of_the_ties_are_returned_the_winner_first():
     decision = decide(attempt(nodes=[f"n{row}" for row in range(25)]))
 
     assert len(decision.ties) == len(set(decision.ties)) == 10

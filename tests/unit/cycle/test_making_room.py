@@ -75,7 +75,7 @@ def searching(*steps):
     return search
 
 
-def test_a_search_for_room_may_pause():
+def test_a_search_for_victims_may_pause():
     """Each of its pauses is one of the cycle; its end is its answer."""
 
     def pauses(answer):
@@ -117,7 +117,7 @@ def test_a_proposal_after_a_refusal_counts():
     assert isinstance(decision, Preempt)
 
 
-def test_room_is_looked_for_even_where_nothing_can_help():
+def test_post_filters_run_even_where_no_eviction_can_help():
     after = After(Refusal("x"))
     decide(attempt(Refuses("*", resolvable=False), after))
     decide(attempt(First(Refused("never", resolvable=False)), after))
@@ -125,7 +125,7 @@ def test_room_is_looked_for_even_where_nothing_can_help():
     assert after.asked == 2
 
 
-def test_whoever_looks_for_room_can_ask_the_filters():
+def test_a_post_filter_plugin_can_run_the_filters():
     """Over a what-if table, and without the plugins that had nothing to say."""
     seen = []
 

@@ -50,7 +50,7 @@ class CannotTell:
         yield Failure(np.array([name in self.names for name in nodes.names]), "lost")
 
 
-def test_who_cannot_judge_the_nominated_node_is_heard_with_all_the_nodes():
+def test_a_plugin_that_fails_on_the_nominated_node_runs_again_on_all_nodes():
     """Where the node is not among those that were named, nothing is amiss."""
     outside = decide(attempt(First(Only(frozenset("a"))), CannotTell("b"), pod=nominee()))
     inside = decide(attempt(CannotTell("b"), pod=nominee()))

@@ -1,4 +1,4 @@
-"""A small cluster as Kubernetes JSON, and what `py-scheduler explain` says about a pod in it."""
+"""A small cluster as Kubernetes JSON, and calls of `py-scheduler explain` for a pod in it."""
 
 import json
 

@@ -171,7 +171,7 @@ def test_times_in_yaml_stay_text():
     assert not said["notes"]
 
 
-def test_extenders_are_said_not_to_have_been_asked():
+def test_extenders_are_reported_as_not_called():
     document = f"{HEAD}extenders: [{{urlPrefix: 'http://127.0.0.1:9', filterVerb: filter}}]"
 
     assert "extender http://127.0.0.1:9 was not asked" in explain_known(config=document)["notes"]

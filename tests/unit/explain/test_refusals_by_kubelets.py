@@ -29,7 +29,7 @@ LATELY = "node(s) lately refused a pod of the same owner (OutOfcpu)"
 WHY, DAY = "it lately refused a pod of the same owner (OutOfcpu)", "2026-01-01"
 
 
-def test_a_node_that_lately_refused_a_pod_of_the_same_owner_is_told():
+def test_a_distrusted_node_is_reported():
     """Failed pods say when they were refused; the newest time in a dump is the dump's."""
     cluster = (node("n"), refused("web-1", "n", "10:00:00"), replica("web-2"))
     said = explain_known(*cluster, seen_at("10:00:59"), name="web-2")

@@ -45,7 +45,7 @@ PVC, CSI = "PersistentVolumeClaim", "storage.k8s.io/CSINode"
         (E(CSI, Action.ALL), E(CSI, Action.UPDATE), True),
     ],
 )
-def test_who_hears_of_what(registered, incoming, matches):
+def test_which_registrations_match_which_events(registered, incoming, matches):
     assert registered.covers(incoming) is matches
 
 

@@ -48,13 +48,13 @@ def extender(**more):
 
 @given(ANYTHING, st.booleans(), st.booleans())
 def test_any_answer_is_an_answer_or_an_error_of_the_extender(said, cached, ignorable):
-    asked = extender(node_cache_capable=cached, ignorable=ignorable)
+    service = extender(node_cache_capable=cached, ignorable=ignorable)
     answer = ResponseBody(msgspec.json.encode(said))
     reading = (
-        lambda: read_filter(filter_request(asked, POD, NODES), answer, NODES),
-        lambda: read_scores(prioritize_request(asked, POD, NODES), answer, NODES),
-        lambda: read_bind(bind_request(asked, POD, "a"), answer),
-        lambda: read_preempt(preempt_request(asked, POD, CANDIDATES), answer, NODES, CANDIDATES),
+        lambda: read_filter(filter_request(service, POD, NODES), answer, NODES),
+        lambda: read_scores(prioritize_request(service, POD, NODES), answer, NODES),
+        lambda: read_bind(bind_request(service, POD, "a"), answer),
+        lambda: read_preempt(preempt_request(service, POD, CANDIDATES), answer, NODES, CANDIDATES),
     )
     for read in reading:
         with contextlib.nullcontext() if ignorable else contextlib.suppress(ExtenderError):
@@ -65,26 +65,26 @@ def test_any_answer_is_an_answer_or_an_error_of_the_extender(said, cached, ignor
     "body", [b"", b"soon", b"[]", b'{"nodeNames":5}', b'{"nodes":{"items":[3]}}', b"[" * 5000]
 )
 def test_an_answer_that_cannot_be_read_says_whose_it_is(body):
-    asked = extender(node_cache_capable=True)
+    service = extender(node_cache_capable=True)
 
     with pytest.raises(ExtenderError, match=r'^extender "http://x" gave an answer that cannot be'):
-        read_filter(filter_request(asked, POD, NODES), ResponseBody(body), NODES)
+        read_filter(filter_request(service, POD, NODES), ResponseBody(body), NODES)
 
 
 def test_null_and_keys_in_any_case_are_read_as_go_reads_them():
-    asked = extender(node_cache_capable=True)
+    service = extender(node_cache_capable=True)
     answer = ResponseBody(b'{"NODENAMES":["b"],"error":null,"failedNodes":null,"Nodes":null}')
 
-    found = read_filter(filter_request(asked, POD, NODES), answer, NODES)
+    found = read_filter(filter_request(service, POD, NODES), answer, NODES)
 
     assert found.feasible.tolist() == [False, True]
 
 
 def test_a_score_that_no_int64_holds_counts_for_nothing():
-    asked = extender()
+    service = extender()
     answer = ResponseBody(b'[{"host":"a","score":9223372036854775807},{"host":"b","score":3}]')
 
-    found = read_scores(prioritize_request(asked, POD, NODES), answer, NODES)
+    found = read_scores(prioritize_request(service, POD, NODES), answer, NODES)
 
     assert found.dtype == np.int64
     assert found.tolist() == [0, 60]

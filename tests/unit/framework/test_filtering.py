@@ -1,4 +1,4 @@
-"""Asking the filters, and adding up what they say: upstream's runtime tests, on whole tables.
+"""Runs the filters and combines their answers: upstream's runtime tests, on whole tables.
 
 Sources: framework_test.go (TestFilterPlugins, TestRunPreFilterPlugins,
 TestFilterPluginsWithNominatedPods), schedule_one_test.go (TestSchedulerSchedulePod).
@@ -47,16 +47,16 @@ class Says:
         self.name = name
         self.rejections = rejections
         self.first = first
-        self.asked = []
+        self.calls = []
 
     def pre_filter(self, pod, nodes):
-        self.asked.append("pre_filter")
+        self.calls.append("pre_filter")
         if isinstance(self.first, Exception):
             raise self.first
         return self.first
 
     def filter(self, pod, nodes):
-        self.asked.append(list(nodes.names))
+        self.calls.append(list(nodes.names))
         for each in self.rejections:
             if isinstance(each, Exception):
                 raise each
@@ -71,10 +71,10 @@ def by_name(name, *rejected, reason="no", resolvable=True):
 
         def __init__(self):
             self.name = name
-            self.asked = []
+            self.calls = []
 
         def filter(self, pod, nodes):
-            self.asked.append(list(nodes.names))
+            self.calls.append(list(nodes.names))
             refused = mask(*(each in rejected for each in nodes.names))
             if refused.any():
                 yield Rejection(refused, reason, resolvable)
@@ -139,18 +139,18 @@ def test_a_row_is_beyond_help_if_any_of_its_reasons_is():
     assert diagnosis.rejected_by == {"A"}
 
 
-def test_plugins_that_skip_are_not_asked():
+def test_plugins_that_skip_are_not_called():
     a = Says("A", Rejection(mask(1, 1, 1), "x"))
 
     assert ask(a, skipped=frozenset({"A"})).feasible.all()
-    assert a.asked == []
+    assert a.calls == []
 
 
-def test_nobody_is_asked_once_all_nodes_are_refused():
+def test_no_plugin_is_called_once_all_nodes_are_rejected():
     b = Says("B")
     ask(Says("A", Rejection(mask(1, 1, 1), "x")), b)
 
-    assert b.asked == []
+    assert b.calls == []
 
 
 def test_closed_nodes_take_no_pods_and_say_why():
@@ -195,7 +195,7 @@ def test_an_answer_out_of_contract_is_a_bug_of_the_plugin(answer, problem):
     assert caught.value.plugin == "Wrong"
 
 
-def test_a_plugin_that_keeps_a_table_is_told_so():
+def test_a_plugin_that_keeps_a_table_fails():
     old = table()
     old._columns.generation += 1
     broken = Says("Keeps")
@@ -232,12 +232,12 @@ def test_names_of_nodes_that_do_not_exist_leave_no_node_and_refuse_none():
     narrowed, plugins = pre(Only(frozenset({"nowhere"})), None)
 
     assert narrowed.refused is None
-    assert plugins[1].asked == ["pre_filter"]
+    assert plugins[1].calls == ["pre_filter"]
     never = Says("Filter")
     found = filter_nodes(
         Profile("p", PrioritySort(), filter=(never,)), narrowed, POD, table(), {}, SILENT
     )
-    assert never.asked == []
+    assert never.calls == []
     assert not found.feasible.any()
     diagnosis = diagnose(table(), narrowed, found)
     text = "3 node(s) didn't satisfy plugin(s) [A]"
@@ -256,21 +256,21 @@ def test_names_of_nodes_that_do_not_exist_leave_no_node_and_refuse_none():
         ),
     ],
 )
-def test_when_no_named_node_is_left_nobody_else_is_asked(answers, text, by):
+def test_when_no_named_node_is_left_no_other_plugin_is_called(answers, text, by):
     narrowed, plugins = pre(*answers, None)
 
     assert narrowed.refused == Refused(text, resolvable=False)
     assert narrowed.refused_by == by
-    assert plugins[len(answers)].asked == []
+    assert plugins[len(answers)].calls == []
     assert diagnose(table(), narrowed, None).message == f"0/3 nodes are available: {text}."
 
 
-def test_a_final_refusal_ends_the_asking():
+def test_no_plugin_is_called_after_an_unresolvable_refusal():
     narrowed, plugins = pre(Refused("never", resolvable=False), Refused("later"))
 
     assert narrowed.refused == Refused("never", resolvable=False)
     assert narrowed.refused_by == {"A"}
-    assert plugins[1].asked == []
+    assert plugins[1].calls == []
     assert not diagnose(table(), narrowed, None).preemption_may_help.any()
 
 
@@ -288,7 +288,7 @@ def test_other_refusals_let_the_rest_speak_and_the_last_wins():
 
     assert narrowed.refused == Refused("second")
     assert narrowed.refused_by == {"C"}
-    assert plugins[3].asked == ["pre_filter"]
+    assert plugins[3].calls == ["pre_filter"]
     diagnosis = diagnose(table(), narrowed, None)
     assert diagnosis.preemption_may_help.all()
     assert diagnosis.message == "0/3 nodes are available: second."
@@ -335,7 +335,7 @@ def test_only_named_rows_are_judged():
 
     found, _ = judge(plugin, nodes=table(), narrowed=narrowed)
 
-    assert plugin.asked == [["b", "c"]]
+    assert plugin.calls == [["b", "c"]]
     assert found.feasible.tolist() == [False, False, True]
 
 
@@ -407,10 +407,10 @@ def test_nominations_count_on_their_own_nodes_alone():
     assert found.feasible.tolist() == [False, False, True]
 
 
-def test_the_second_pass_asks_only_about_rows_that_are_left():
+def test_the_second_pass_judges_only_the_rows_that_are_left():
     nodes = table("a", "b", "c")
     plugin = by_name("F", "a")
 
     judge(plugin, nodes=nodes, nominated={0: [make_pod("x")], 2: [make_pod("y")]})
 
-    assert plugin.asked == [["a", "b", "c"], ["c"]]
+    assert plugin.calls == [["a", "b", "c"], ["c"]]

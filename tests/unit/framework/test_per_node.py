@@ -10,7 +10,7 @@ from scheduler.framework.registry import points_of
 from scheduler.framework.scoring import score_nodes
 from scheduler.testing import check_plugin, make_node, make_pod, make_table
 
-POD = make_pod("asked", requests="1 cpu")
+POD = make_pod("incoming", requests="1 cpu")
 
 
 @per_node
@@ -89,8 +89,8 @@ def test_a_row_shows_the_node_and_what_is_on_it():
         a.name = "other"
 
 
-def test_every_row_answers_for_its_own_world():
-    """Preemption asks what a node would say without some of its pods."""
+def test_every_row_is_judged_by_its_own_changes():
+    """Preemption calls the filter for a node without some of its pods."""
     nodes = table()
     row = nodes.row_of("b")
 

@@ -1,4 +1,4 @@
-"""Profiles are built from a specification; what is wrong is told with the plugin's name."""
+"""Profiles are built from a specification; errors name the plugin."""
 
 import pytest
 

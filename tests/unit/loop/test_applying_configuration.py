@@ -202,7 +202,7 @@ async def test_who_is_held_without_a_profile_is_still_bound(pod):
 
 
 @in_virtual_time
-async def test_who_is_held_without_a_profile_and_then_turned_away_waits_outside(pod):
+async def test_a_waiting_pod_without_a_profile_that_is_rejected_stays_out_of_the_queue(pod):
     doorman = Doorman(Wait(60))
     async with tried_by(doorman, pod) as cluster:
         await apply(cluster, profile(name="other"))

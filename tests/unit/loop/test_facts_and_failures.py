@@ -35,7 +35,7 @@ class Raises:
 
 
 @in_virtual_time
-async def test_nothing_is_decided_before_everything_was_told():
+async def test_no_pod_is_popped_before_every_resource_is_listed():
     async with Harness(listed=False) as cluster:
         cluster.create(make_node("a"), pod := make_pod())
         cluster.api.relist(Resource.POD)
@@ -141,7 +141,7 @@ async def test_a_bound_pod_that_cannot_be_read_closes_its_node():
 
 
 @in_virtual_time
-async def test_room_that_is_made_wakes_who_waits_for_it():
+async def test_freed_capacity_requeues_the_pod_that_waits_for_it():
     async with Harness() as cluster:
         cluster.create(make_node("a", allocatable="1 cpu"))
         cluster.create(big := make_pod("big", requests="1 cpu", node="a"))
@@ -156,7 +156,7 @@ async def test_room_that_is_made_wakes_who_waits_for_it():
 
 
 @in_virtual_time
-async def test_a_nomination_holds_room_until_it_is_given_up():
+async def test_a_nomination_keeps_capacity_until_it_is_cleared():
     """Others of equal or less importance wait for it, and are woken when it ends."""
     async with Harness() as cluster:
         cluster.create(make_node("a", allocatable="1 cpu"))
@@ -199,7 +199,7 @@ async def test_a_nominee_that_we_place_elsewhere_gives_its_room_up():
 
 
 @in_virtual_time
-async def test_a_nominee_that_others_place_elsewhere_gives_its_room_up():
+async def test_a_nominee_that_others_bind_elsewhere_frees_its_capacity():
     """So may we have done, before we were started again."""
     async with Harness() as cluster:
         cluster.create(make_node("a", allocatable="2 cpu"))
@@ -338,7 +338,7 @@ async def test_what_becomes_of_a_pod_depends_on_what_became_of_it(happens, reque
     ],
 )
 @in_virtual_time
-async def test_the_room_that_a_failed_binding_leaves_wakes_others(rejects, order):
+async def test_capacity_that_a_failed_binding_frees_requeues_others(rejects, order):
     """On a rejection the pod itself must not be woken by its own failure."""
 
     clerk = Clerk(reserve=Reject("no") if rejects else Failure(None, "down"))

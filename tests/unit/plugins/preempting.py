@@ -101,8 +101,8 @@ def proposal(incoming, nodes, pods=(), budgets=(), *filters, **options):
     results = []
 
     class Records(DefaultPreemption):
-        def post_filter(self, *asked):
-            found = yield from super().post_filter(*asked)
+        def post_filter(self, *arguments):
+            found = yield from super().post_filter(*arguments)
             results.append(found)
             return found
 

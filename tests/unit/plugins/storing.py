@@ -183,7 +183,7 @@ def using(*claims):
 
 
 def stored_columns(nodes, pods=(), things=()):
-    """Return columns that know *things*, told after the nodes and pods."""
+    """Return columns that know *things*, added after the nodes and pods."""
     columns = columns_of(nodes, pods)
     for item in things:
         columns.objects.put(RESOURCES[type(item)], item)

@@ -132,7 +132,7 @@ def test_no_candidate_means_no_score(plugin):
 
 @named("plugin", FILTERS, ids=label)
 def test_every_filter_judges_each_row_of_a_what_if_by_itself(plugin):
-    """The test above shows that it does; this, that it is not asked about them one by one."""
+    """The test above shows that it does; this, that it is not called for them one by one."""
     assert judges_changed_rows(plugin)
 
 

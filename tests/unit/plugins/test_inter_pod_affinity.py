@@ -241,7 +241,7 @@ def test_terms_of_removed_pods_do_not_count():
     assert verdicts(make_pod(labels="foo"), nodes) == [OK, UNWELCOME]
 
 
-def test_it_is_asked_after_spreading():
+def test_it_runs_after_spreading():
     order = list(IN_TREE)
     assert order[order.index("PodTopologySpread") + 1] == "InterPodAffinity"
 

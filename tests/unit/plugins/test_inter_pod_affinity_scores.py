@@ -119,7 +119,7 @@ def test_with_weight_0_it_is_not_counted():
     [
         pytest.param(True, {}, None, id="ignored"),
         pytest.param(False, {}, [0, 100], id="heard"),
-        pytest.param(True, NEAR_S1, [0, 100], id="heard by whoever has wishes"),
+        pytest.param(True, NEAR_S1, [0, 100], id="counted for pods with preferences"),
     ],
 )
 def test_preferred_terms_of_existing_pods_can_be_ignored(ignored, affinity, expected):

@@ -31,10 +31,10 @@ SELECTED = [
     ("everybody", "subteam1.team2", "", OK),
     ("everybody, known or not", "never.heard.of", "", OK),
     ("nobody", "subteam1.team2", None, ALONE),
-    ("whoever has a team", "nsteam1", "team Exists", ALONE),
+    ("namespaces with a team", "nsteam1", "team Exists", ALONE),
     # Upstream's quirk: what an unlabelled namespace satisfies is about all of them.
     ("all but team2 means all", "subteam1.team2", "team NotIn team2", OK),
-    ("whoever has no team means all", "subteam1.team2", "team DoesNotExist", OK),
+    ("namespaces without a team means all", "subteam1.team2", "team DoesNotExist", OK),
 ]
 
 

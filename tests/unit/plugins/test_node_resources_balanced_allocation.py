@@ -34,7 +34,7 @@ CASES = [
      [75, 75]),
     ("three resources", (0, 0, 1),
      [(3500, 40000, 8), (3000, 5000, 3)], [(3500, 40000, 8), (3000, 5000)], [75, 76]),
-    ("a device that nobody asked for", (3000, 5000),
+    ("a device that the pod does not request", (3000, 5000),
      [(3500, 40000, 8), None], [(3500, 40000, 8), None], [56, 56]),
     ("a device on one node only", (3000, 5000, 1),
      [(3500, 40000, 8), None], [(3500, 40000), None], [57, 56]),
@@ -57,7 +57,7 @@ def test_the_more_even_the_better(incoming, first, second, expected):
 
 
 @pytest.mark.parametrize("requests", [{}, {"cpu": "0"}, {GPU: "1"}])
-def test_a_pod_that_asks_for_nothing_that_counts_is_not_scored(requests):
+def test_a_pod_that_requests_nothing_that_counts_is_not_scored(requests):
     plugin = NodeResourcesBalancedAllocation()
 
     assert scores(plugin, make_pod(requests=requests), table_of([make_node()])) is None

@@ -86,7 +86,7 @@ def test_on_trial_one_pod_goes_at_a_time():
     assert verdict(replica("web-1", node="a")) == (OK, ())
 
 
-def test_it_is_asked_first_and_by_default():
+def test_it_runs_first_and_by_default():
     own = list(IN_TREE)[:2]
 
     assert own == ["UnsupportedFeatures", "NodeTrust"]

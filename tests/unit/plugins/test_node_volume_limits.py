@@ -26,7 +26,7 @@ FULL = "node(s) exceed max volume count"
 
 
 def bound(name, csi=""):
-    """Return a claim and its volume, of the driver ebs.csi.aws.com unless told otherwise."""
+    """Return a claim and its volume, of the driver ebs.csi.aws.com by default."""
     return [claim(name, volume=f"pv-{name}"), volume(f"pv-{name}", csi=csi or f"{EBS}/{name}")]
 
 
@@ -204,7 +204,7 @@ def test_a_pod_with_a_disk_that_no_driver_can_know_fails_where_there_are_drivers
     nodes = stored([make_node("a"), make_node("b")], (), [csi_node("a")])
 
     assert codes(PLUGIN, make_pod(volumes=[disk]), nodes) == [E, OK]
-    # What is wrong first is told first; where there are no drivers a disk is no trouble.
+    # The first problem is reported; on nodes without drivers a disk is none.
     assert codes(PLUGIN, make_pod(volumes=[disk, *using("gone")]), nodes) == [E, UAU]
     assert codes(PLUGIN, make_pod(volumes=[*using("gone"), disk]), nodes) == [UAU, UAU]
     assert codes(PLUGIN, make_pod(volumes=[disk, *using("")]), nodes) == [E, E]
@@ -236,7 +236,7 @@ def test_a_claim_of_the_pods_own_is_counted():
 
 
 def test_a_node_with_a_pod_whose_claim_is_not_its_own_cannot_be_judged():
-    """Where the node has no limit nobody asks."""
+    """A node without limits is not checked."""
     there = on_a("x", "own*")
     for limits, expected in [({"ebs_csi_aws_com": 9}, E), ({}, OK)]:
         nodes = stored(
@@ -284,7 +284,7 @@ def test_pods_without_such_volumes_are_no_concern(volumes):
     assert PLUGIN.pre_filter(make_pod(volumes=volumes), limited(0, [])) == Skip()
 
 
-def test_each_row_is_its_own_world():
+def test_each_row_is_judged_by_its_own_changes():
     there = on_a("x", "x")
     nodes = stored(
         [make_node("a"), make_node("b")],
@@ -302,7 +302,7 @@ def test_each_row_is_its_own_world():
 
 
 def test_counts_follow_what_happens():
-    """Asked in between, so that what was counted has to be counted again."""
+    """Read in between, so that rows have to be counted again."""
     columns = stored_columns(
         [make_node("a"), make_node("b")], [], [csi_node("b", ebs_csi_aws_com=1), *bound("new")]
     )

@@ -38,11 +38,11 @@ WISHES = {
 @pytest.mark.parametrize("wish", WISHES.values(), ids=WISHES)
 def test_a_decision_puts_its_question_to_no_pod_that_was_there_before(wish, monkeypatch):
     """Every pod has labels of its own, as those of a StatefulSet have: none answers for another."""
-    asked = []
+    matched = []
     matches = Selector.matches
 
     def counting(self, labels):
-        asked.append(labels)
+        matched.append(labels)
         return matches(self, labels)
 
     nodes = [make_node(f"n{index}", zone=f"z{index % 3}") for index in range(10)]
@@ -63,8 +63,8 @@ def test_a_decision_puts_its_question_to_no_pod_that_was_there_before(wish, monk
         columns.add_pod(0, pod.on("n0"))
 
     decide("first")
-    assert len(asked) >= len(there), "the column is made once"
-    asked.clear()
+    assert len(matched) >= len(there), "the column is made once"
+    matched.clear()
     decide("second")
     decide("third")
-    assert len(asked) < 50
+    assert len(matched) < 50

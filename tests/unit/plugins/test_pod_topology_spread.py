@@ -35,7 +35,7 @@ FILTER = [
      [U, OK, OK, U]),
     ("excluded nodes do not count, but fit here", ABXY, "a2 b1 y3",
      incoming(spread("node"), **IN_A_Y), [OK, OK, OK, U]),
-    ("excluded nodes count if told so", ABXY, "a2 b1 y3",
+    ("excluded nodes count with Ignore", ABXY, "a2 b1 y3",
      incoming(spread("node", nodeAffinityPolicy="Ignore"), **IN_A_Y), [U, U, OK, U]),
     ("an excluded node of a zone", ABXY, "b2 y1", incoming(spread("zone"), **NOT_IN_B),
      [OK, OK, U, U]),
@@ -117,7 +117,7 @@ def test_pods_of_other_namespaces_are_not_counted():
     [
         pytest.param({"nodeTaintsPolicy": "Honor"}, [OK, OK, OK], id="honored"),
         pytest.param({"nodeTaintsPolicy": "Ignore"}, [U, U, OK], id="ignored"),
-        pytest.param({}, [U, U, OK], id="ignored unless told otherwise"),
+        pytest.param({}, [U, U, OK], id="ignored by default"),
     ],
 )
 def test_tainted_nodes_count_or_not(more, expected):

@@ -81,15 +81,15 @@ def test_how_many_are_enough(percentage, absolute, nodes, expected):
 
 
 def test_the_search_pauses_between_questions():
-    """However many nodes there are, and however many pods on each, no step asks twice."""
+    """However many nodes and pods on each there are, no step calls the filters twice."""
     nodes, pods = filled([f"n{i}" for i in range(300)])
     counts = Counts()
     columns = columns_with(nodes, [*pods, pod("more", "small", LOW, "n7")])
     using = profile(counts, NodeResourcesFit())
     cycle = schedule(Attempt(using, pod("p", "large", HIGH), NodeTable(columns), {}))
-    asked = [counts.rows for _ in cycle]
+    judged = [counts.rows for _ in cycle]
 
-    assert max(after - before for before, after in pairwise(asked)) <= 128
+    assert max(after - before for before, after in pairwise(judged)) <= 128
 
 
 def test_the_search_goes_on_until_one_violates_no_budget():

@@ -63,7 +63,7 @@ PLAIN = [
             pod("p2", "large", MID, "b"),
         ],
         {"a": (["p1.2"], 0), "b": (["p2"], 0)},
-        # One row more than upstream asks: a row that is done is asked along with the others.
+        # One row more than upstream judges: a row that is done is judged along with the others.
         6,
     ),
     (
@@ -111,17 +111,17 @@ PLAIN = [
 
 
 @pytest.mark.parametrize(
-    ("incoming", "nodes", "pods", "expected", "asked"),
+    ("incoming", "nodes", "pods", "expected", "rows_judged"),
     [case[1:] for case in PLAIN],
     ids=[case[0] for case in PLAIN],
 )
-def test_lower_pods_become_victims(incoming, nodes, pods, expected, asked):
+def test_lower_pods_become_victims(incoming, nodes, pods, expected, rows_judged):
     counts = Counts()
     filters = (NodeResourcesFit(), InterPodAffinity())
 
     found = proposal(incoming, [node(name) for name in nodes], pods, [], counts, *filters)
 
-    assert counts.rows == asked
+    assert counts.rows == rows_judged
     if expected is None:
         assert isinstance(found, Refusal)
     else:
@@ -210,10 +210,10 @@ class Apart:
     name = "Apart"
 
     def __init__(self):
-        self.asked = 0
+        self.calls = 0
 
     def filter(self, pod, nodes):
-        self.asked += 1
+        self.calls += 1
         total = nodes.cluster.pod_count.sum()
         yield Rejection(np.full(len(nodes), total > 2), "too many pods in the cluster")
 
@@ -226,4 +226,4 @@ def test_filters_without_each_world_get_one_what_if_at_a_time():
     found = proposal(pod("p", "small", HIGH), nodes, pods, [], apart := Apart())
 
     assert victims_of(found) == {name: ([f"x-{name}"], 0) for name in "abc"}
-    assert apart.asked == 1 + 3 + 3
+    assert apart.calls == 1 + 3 + 3

@@ -126,7 +126,7 @@ def test_preempt_from_end_to_end(incoming, nodes, pods, expected):
 
 
 def test_a_second_attempt_evicts_no_more_pods():
-    """Asked once more, nominated and with its victim on the way out, the pod waits."""
+    """In its next attempt, nominated and with a terminating victim, the pod waits."""
     incoming = pod("p", "large", HIGH)
     nodes = [node("a", "large"), node("b", "large")]
     pods = [pod("x", "large", LOW, "a"), pod("y", "large", MID, "b")]

@@ -15,7 +15,7 @@ DISK = {"gcePersistentDisk": {"pdName": "x"}}
 
 
 def in_two_zones(pv, drivers):
-    """Ask about *pv* on nodes of which the driver says something else than others do."""
+    """Filter for *pv* on nodes where the driver's labels differ from the standard ones."""
     nodes = [
         make_node("a", zone=Z1, labels={GKE_ZONE: "z9"}),
         make_node("b", zone="z2", labels={GKE_ZONE: Z1, "topology.kubernetes.io/region": "r1"}),

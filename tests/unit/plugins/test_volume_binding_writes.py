@@ -50,7 +50,7 @@ class Binding:
         (self.wait,) = (each for each in effects if isinstance(each, WaitUntil))
         assert effects[-1] is self.wait
 
-    def tell(self, *items):
+    def show(self, *items):
         for item in items:
             self.columns.objects.put(RESOURCES[type(item)], item)
 
@@ -152,18 +152,18 @@ BOUND_CLAIM = claim(
 
 def test_a_volume_that_exists_is_waited_for():
     binding = static()
-    assert binding.answer is False  # nothing told yet: the assumption does not count
+    assert binding.answer is False  # no event yet: the assumption does not count
 
-    binding.tell(BOUND_VOLUME)
+    binding.show(BOUND_VOLUME)
     assert binding.answer is False
-    binding.tell(claim("data", of="here", volume="pv", bound=False, metadata=SECOND))
+    binding.show(claim("data", of="here", volume="pv", bound=False, metadata=SECOND))
     assert binding.answer is False
-    binding.tell(BOUND_CLAIM)
+    binding.show(BOUND_CLAIM)
     assert binding.answer is True
 
 
 @pytest.mark.parametrize(
-    ("told", "why"),
+    ("seen", "why"),
     [
         ([volume("pv", of="here", node="b", metadata=SECOND)], 'ClaimRef got reset for pv "pv"'),
         (
@@ -177,16 +177,16 @@ def test_a_volume_that_exists_is_waited_for():
     ],
     ids=["no claim", "no UID", "moved"],
 )
-def test_a_volume_that_went_elsewhere_is_given_up(told, why):
+def test_waiting_ends_if_a_volume_goes_elsewhere(seen, why):
     binding = static()
-    binding.tell(*told)
+    binding.show(*seen)
 
     assert binding.answer == f"binding volumes: {why}"
 
 
 def test_what_is_gone_is_given_up():
     binding = static()
-    binding.tell(BOUND_VOLUME)
+    binding.show(BOUND_VOLUME)
     binding.forget(claim("data"))
     assert (
         binding.answer
@@ -220,16 +220,16 @@ def test_a_volume_that_is_made_is_waited_for():
     binding = dynamic()
     assert binding.answer is False
 
-    binding.tell(written())
+    binding.show(written())
     assert binding.answer is False
-    binding.tell(written(volume="new", done=True))
-    assert binding.answer is False  # the volume is not told yet
-    binding.tell(volume("new", of="made", within={ZONE: "z2"}))
+    binding.show(written(volume="new", done=True))
+    assert binding.answer is False  # no event has shown the volume yet
+    binding.show(volume("new", of="made", within={ZONE: "z2"}))
     assert binding.answer is True
 
 
 @pytest.mark.parametrize(
-    ("told", "why"),
+    ("seen", "why"),
     [
         ([written(node="")], 'provisioning failed for PVC "data"'),
         ([written(node="a")], 'provisioning failed for PVC "data"'),
@@ -254,9 +254,9 @@ def test_a_volume_that_is_made_is_waited_for():
         ),
     ],
 )
-def test_a_volume_that_could_not_be_made_is_given_up(told, why):
+def test_waiting_ends_if_provisioning_fails(seen, why):
     binding = dynamic()
-    binding.tell(*told)
+    binding.show(*seen)
 
     assert binding.answer == f"binding volumes: {why}"
 
@@ -271,7 +271,7 @@ def test_a_node_that_is_gone_is_given_up():
 def test_the_next_pod_sees_what_was_assumed():
     binding = static()
     other = make_pod("other", volumes=using("more"))
-    binding.tell(claim("more", of="here"))
+    binding.show(claim("more", of="here"))
 
     assert codes(PLUGIN, other, NodeTable(binding.columns)) == [UAU] * 3
     shared = dynamic()

@@ -84,7 +84,7 @@ async def test_the_nomination_is_written_with_the_condition():
 
 
 @in_virtual_time
-async def test_nobody_takes_the_place_meanwhile():
+async def test_no_other_pod_takes_the_capacity_meanwhile():
     """It is counted on at once, before any request is answered."""
     async with Harness() as cluster:
         await full_node(cluster, low("low", 2, grace=5))
@@ -167,7 +167,7 @@ async def test_budgets_are_respected_where_there_is_another_way():
 
 
 @in_virtual_time
-async def test_a_pod_that_goes_holds_no_room_for_itself():
+async def test_a_terminating_pod_keeps_no_capacity():
     """A finalizer may keep it for long, and nobody schedules it."""
     async with Harness() as cluster:
         await full_node(cluster, cpu=1)

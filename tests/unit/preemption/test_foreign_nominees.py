@@ -72,7 +72,7 @@ async def test_the_end_of_their_nomination_wakes_who_waited(end):
 
 
 @in_virtual_time
-async def test_told_never_to_keep_room_it_keeps_none():
+async def test_zero_seconds_keep_no_capacity_for_their_nominee():
     async with Harness(queue=QueueSettings(foreign_nomination_seconds=0.0)) as cluster:
         cluster.create(make_node("a", allocatable="2 cpu"))
         cluster.create(theirs("x", nominated="a", priority=10))

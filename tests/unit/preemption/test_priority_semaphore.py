@@ -39,7 +39,7 @@ async def test_the_most_important_is_next_and_of_equals_the_earliest():
 
 @pytest.mark.parametrize("slots", [1, 3, 10])
 @in_virtual_time
-async def test_never_more_are_inside_than_there_are_places(slots):
+async def test_never_more_are_inside_than_there_are_slots(slots):
     office = Office(slots)
     began = asyncio.get_running_loop().time()
     await asyncio.gather(*(office.visit(number, number % 3) for number in range(9)))
@@ -61,7 +61,7 @@ async def test_who_gives_up_waiting_takes_nobodys_place():
 
 
 @in_virtual_time
-async def test_a_place_that_is_given_to_one_who_has_just_given_up_goes_to_the_next():
+async def test_a_slot_handed_to_a_cancelled_waiter_goes_to_the_next():
     semaphore = PrioritySemaphore(1)
     came = []
 

@@ -17,7 +17,7 @@ async def full_nodes(cluster, *names, labels=""):
 
 
 @in_virtual_time
-async def test_who_was_first_gets_its_room_first():
+async def test_the_first_preemptor_gets_its_capacity_first():
     """Of many preemptions the earliest end while the latest have not begun."""
     async with Harness() as cluster:
         await full_nodes(cluster, *(f"n{i}" for i in range(60)))
@@ -52,7 +52,7 @@ async def test_the_most_important_gets_its_room_before_those_who_wait_already():
 
 
 @in_virtual_time
-async def test_a_less_important_nominee_makes_room():
+async def test_a_less_important_nominee_loses_its_nomination():
     """Its nomination ends, and it looks for room anew; here there is none."""
     async with Harness() as cluster:
         await full_node(cluster, low("one", 2, grace=60))
@@ -99,7 +99,7 @@ async def test_a_victim_that_two_need_is_told_once():
 
 
 @in_virtual_time
-async def test_a_victim_that_one_fails_to_tell_is_told_by_the_other():
+async def test_a_victim_that_one_preemption_fails_to_evict_is_evicted_by_the_other():
     async with Harness() as cluster:
         await full_node(cluster, victim := low("low", 4, grace=5), cpu=4)
         cluster.api.plan("PATCH", "/pods/low/status$", Delay(2))

@@ -53,7 +53,7 @@ def swap(cluster, victim, *successors):
 
 
 @in_virtual_time
-async def test_room_that_others_take_is_not_made_again_at_once():
+async def test_capacity_that_others_take_is_not_freed_again_at_once():
     async with Harness() as cluster:
         victim = await make_room(cluster, pod := preemptor())
         swap(cluster, victim, again := theirs("low-again", 2, node="a", **GRACE))
@@ -156,7 +156,7 @@ async def test_our_own_pods_that_take_the_room_undo_nothing():
 
 
 @in_virtual_time
-async def test_who_comes_where_there_is_room_for_all_undoes_nothing():
+async def test_a_pod_of_others_that_fits_beside_the_preemptor_undoes_nothing():
     async with Harness() as cluster:
         victim = await make_room(cluster, pod := preemptor(), cpu=4)
         swap(cluster, victim, theirs("small", 1, node="a"))
@@ -167,7 +167,7 @@ async def test_who_comes_where_there_is_room_for_all_undoes_nothing():
 
 
 @in_virtual_time
-async def test_a_pod_that_found_room_elsewhere_has_lost_nothing():
+async def test_a_preemptor_that_is_bound_elsewhere_has_lost_nothing():
     async with Harness() as cluster:
         victim = await make_room(cluster, pod := preemptor(), grace=3000)
         cluster.create(make_node("b", allocatable="2 cpu"))

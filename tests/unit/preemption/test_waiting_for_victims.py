@@ -53,7 +53,7 @@ async def test_who_has_preempted_waits_for_the_victims():
 
 
 @in_virtual_time
-async def test_the_pod_waits_outside_until_its_victims_are_told():
+async def test_the_preemptor_is_gated_until_its_victims_are_evicted():
     """The first victim's end must not make it look for more victims."""
     async with Harness() as cluster:
         await full_node(cluster, low("one"), low("two"))
@@ -125,7 +125,7 @@ async def test_a_nomination_that_is_not_written_yet_is_known_to_the_next_attempt
 
 
 @in_virtual_time
-async def test_all_victims_but_one_are_told_at_once():
+async def test_all_victims_but_one_are_evicted_at_once():
     async with Harness() as cluster:
         victims = [low(f"low-{i}") for i in range(4)]
         await full_node(cluster, *victims, cpu=4)
@@ -156,7 +156,7 @@ async def test_the_end_of_the_last_victim_cuts_the_backoff_short():
 
 
 @in_virtual_time
-async def test_the_last_end_may_be_heard_before_the_answer():
+async def test_the_last_victim_may_be_gone_before_the_answer():
     """The watch tells of the deletion while the answer to it is still on its way."""
     async with Harness() as cluster:
         await full_node(cluster, low("low", 2))
@@ -168,7 +168,7 @@ async def test_the_last_end_may_be_heard_before_the_answer():
 
 
 @in_virtual_time
-async def test_victims_that_go_already_are_waited_for_and_not_told_again():
+async def test_terminating_victims_are_awaited_and_not_evicted_again():
     async with Harness() as cluster:
         going = low("going", 2, grace=30)
         await full_node(cluster, going)
@@ -187,7 +187,7 @@ async def test_victims_that_go_already_are_waited_for_and_not_told_again():
 
 
 @in_virtual_time
-async def test_a_victim_that_is_told_again_after_its_end_closes_no_gate():
+async def test_a_victim_that_is_reported_again_after_its_end_closes_no_gate():
     """A list may be ahead of a watch: who was missing in it is told once more, and ends then."""
     async with Harness() as cluster:
         await full_node(cluster, low("one"), two := low("two"))
