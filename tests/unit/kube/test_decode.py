@@ -61,7 +61,7 @@ MALFORMED_PODS = {
 
 
 @pytest.mark.parametrize("field", MALFORMED_PODS)
-def test_a_malformed_pod_keeps_who_and_where_it_is(field):
+def test_a_malformed_pod_keeps_its_identity_and_node(field):
     spec = {"nodeName": "n", "schedulerName": "s", **MALFORMED_PODS[field]}
     status = {"phase": "Running", "nominatedNodeName": "m"}
 

@@ -363,7 +363,7 @@ async def test_a_list_that_is_no_list_is_tried_again(api, reflect):
     assert reflected.sent == ["listed"]
 
 
-async def test_a_malformed_pod_is_sent_as_a_partial_object(api, reflect):
+async def test_a_malformed_pod_is_told_as_a_husk(api, reflect):
     api.plays(
         api.streams(
             END,
