@@ -57,6 +57,7 @@ class Assumptions:
         """Count the pod on its node, end its nomination, and return the pod as placed."""
         pod = self._cache.assume(decision.pod, decision.node)
         self._queue.withdraw(pod, self._clock.now(), placed_on=decision.node)
+        assert not self._queue.nominated_node(pod.uid), f"{pod.key} would be counted twice"
         return pod
 
     def exists(self, uid: PodUid) -> bool:

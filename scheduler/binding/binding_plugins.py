@@ -96,6 +96,7 @@ class BindingPlugins:
 
     def unreserve(self, attempt: BindingAttempt) -> None:
         """Call Unreserve in reverse order; a plugin that fails does not keep the others from it."""
+        assert attempt.is_over, f"the reservations of {attempt.pod.key} are still in use"
         observer = self._observer_of(attempt)
         for plugin in reversed(attempt.profile.reserve):
             try:
