@@ -110,7 +110,7 @@ class SchedulingQueue:
             # The attempt goes on with the version it began with; `park` gets the newest.
             for event in pod_changes(old, new):
                 self._states.in_flight.record(Change(event, old, new))
-            self._requeue_on_freed(self._nominator.update(old, new), now)
+            self._on_freed(self._nominator.update(old, new), now)
         elif queued := self._states.queued.get(new.uid):
             self._update_waiting(queued, old, new, now)
         else:
@@ -253,7 +253,7 @@ class SchedulingQueue:
         if self.catch_up():
             return
         for nominee in self._foreign.expire(now):
-            self._requeue_on_freed(nominee, now)
+            self._on_freed(nominee, now)
         reason = MoveReason(Cause.BACKED_OFF, BACKOFF_COMPLETE, now)
         for _ in range(PODS_AT_ONCE):
             queued = self._states.backoff.first_completed(now)
@@ -303,7 +303,7 @@ class SchedulingQueue:
         if isinstance(order, Keep):
             self._nominator.refresh(pod)
         else:
-            self._requeue_on_freed(self._nominator.add(pod, order), now, but=pod.uid)
+            self._on_freed(self._nominator.add(pod, order), now, but=pod.uid)
 
     def withdraw(self, pod: Pod, now: float, *, placed_on: str = "") -> None:
         """Clear the nomination of a pod, and requeue pods that could use the capacity.
@@ -311,15 +311,15 @@ class SchedulingQueue:
         None is requeued where the pod uses that capacity itself: it is *placed_on* the same node.
         """
         if given_up := self._nominator.delete(pod.uid, placed_on=placed_on):
-            self._requeue_on_freed(given_up, now)
+            self._on_freed(given_up, now)
 
     def follow_foreign(self, pod: Pod, now: float) -> None:
         """Follow the nomination of another scheduler's pod that is not bound."""
-        self._requeue_on_freed(self._foreign.follow(pod, now), now)
+        self._on_freed(self._foreign.follow(pod, now), now)
 
     def forget_foreign(self, pod: Pod, now: float) -> None:
         """Forget the nomination of another scheduler's pod that is bound or gone."""
-        self._requeue_on_freed(self._foreign.forget(pod), now)
+        self._on_freed(self._foreign.forget(pod), now)
 
     def take_over(self, pod: Pod) -> None:
         """Forget what another scheduler nominated: *pod* is ours now, and `add` nominates it."""
@@ -384,7 +384,7 @@ class SchedulingQueue:
 
     def _update_waiting(self, queued: QueuedPod, old: Pod, new: Pod, now: float) -> None:
         queued.pod = new
-        self._requeue_on_freed(self._nominator.update(old, new), now)
+        self._on_freed(self._nominator.update(old, new), now)
         if queued.state in READY:
             self._states.reposition(queued)
             return
@@ -393,9 +393,7 @@ class SchedulingQueue:
             if self._reconsider(queued, Change(event, old, new), reason):
                 break
 
-    def _requeue_on_freed(
-        self, nominee: Pod | None, now: float, *, but: PodUid | None = None
-    ) -> None:
+    def _on_freed(self, nominee: Pod | None, now: float, *, but: PodUid | None = None) -> None:
         """Requeue pods that could use the capacity that was kept for *nominee*, if it is given up.
 
         Pods of higher priority did not count the nominee, so they gain nothing.
