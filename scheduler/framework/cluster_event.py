@@ -97,6 +97,8 @@ class ClusterEvent:
             if incoming.resource != ANY
             else self.resource == ANY
         ) or (self.resource == POD and incoming.resource in {ASSIGNED_POD, UNSCHEDULABLE_POD})
+        # An event with several bits, as a plain update, needs a registration at least as large:
+        # upstream compares the values and not the sets of bits.
         return same and bool(self.action & incoming.action) and incoming.action <= self.action
 
 

@@ -66,7 +66,9 @@ class Registry:
         """
         built = {name: self._make(name, spec) for name in spec.plugin_names}
         at = {point: tuple(built[ref.name] for ref in refs) for point, refs in spec.plugins.items()}
-        assert len(at[Point.QUEUE_SORT]) == 1, spec  # config has checked it
+        # `config` has checked both.
+        assert len(at[Point.QUEUE_SORT]) == 1, spec
+        assert all(ref.weight >= 0 for ref in spec.plugins.get(Point.SCORE, ())), spec
         return Profile(
             scheduler_name=spec.scheduler_name,
             queue_sort=at[Point.QUEUE_SORT][0],

@@ -171,6 +171,8 @@ class ClusterColumns:
 
     def set_closed(self, row: int, reason: str) -> None:
         """Close *row* to all pods for *reason*; an empty reason opens it."""
+        # The next node to be added would otherwise get a row that is closed already.
+        assert row < len(self.nodes), f"row {row} of {len(self.nodes)} is closed or opened"
         self.generation += 1
         if reason:
             self.closed[row] = reason
