@@ -590,6 +590,7 @@ def test_a_stall_after_the_decision_is_interrupted(timer):
         plugins.permit(placement, ())
     with pytest.raises(PluginError, match="stalled: it gave no answer in PreBind"):
         plugins.effects(stalling, placement)
+    placement.end()
     plugins.unreserve(placement)
     assert observer.reported.count(("stalled", "Moody", "Unreserve")) == 1
 
