@@ -350,7 +350,8 @@ class Reflector(Generic[T]):
             self._objects.apply(ObjectChanged(MODIFIED, found))
             if index % SLICE_OBJECTS == 0:
                 await asyncio.sleep(0)
-        for index, key in enumerate(self.store.keys() - staged.keys(), start=1):
+        # Sorted, since a set has another order in each process and a simulated run must have one.
+        for index, key in enumerate(sorted(self.store.keys() - staged.keys()), start=1):
             self._objects.remove(key, seen=False)
             if index % SLICE_OBJECTS == 0:
                 await asyncio.sleep(0)

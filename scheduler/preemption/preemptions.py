@@ -175,7 +175,8 @@ class Preemptions:
         victim = self._victims.pop(gone.uid, None)
         if victim is None:
             return []
-        awaiting = [self._by_preemptor[uid] for uid in victim.awaited_by]
+        # Sorted, since a set has another order in each process and a simulated run must have one.
+        awaiting = [self._by_preemptor[uid] for uid in sorted(victim.awaited_by)]
         for preemption in awaiting:
             assert gone.uid in preemption.remaining, (
                 f"{gone.key} is no victim of {preemption.pod.key}"

@@ -65,7 +65,7 @@ class Grant(NamedTuple):
         return f"{self.verb}-{self.resource}"
 
     @property
-    def called(self) -> str:
+    def kubectl_name(self) -> str:
         plural, slash, subresource = self.resource.partition("/")
         return f"{plural}.{self.group}".rstrip(".") + slash + subresource
 

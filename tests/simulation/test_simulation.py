@@ -5,7 +5,11 @@ with ``python -m hack.simulation --seed N``, and it is the same run.
 """
 
 import logging
+import os
 import re
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 import structlog
@@ -22,8 +26,10 @@ from scheduler.plugins.default_preemption import _Budgets, _DryRun
 from scheduler.preemption.preemptors import Preemptors
 from scheduler.queue.in_flight import InFlight
 from scheduler.queue.scheduling_queue import SchedulingQueue
+from scheduler.snapshot.node_table import NodeTable
 from tests.simulation.simulation import simulate
 
+ROOT = Path(__file__).parents[2]
 STEPS = 120
 SEEDS_AT_ONCE = 20
 KILL_SITES_MINIMUM = 5
@@ -90,6 +96,30 @@ def test_a_run_that_went_wrong_once(seed):
 def test_a_seed_is_a_run():
     assert simulate(7, most_steps=STEPS) == simulate(7, most_steps=STEPS)
     assert simulate(7, most_steps=STEPS).digest != simulate(8, most_steps=STEPS).digest
+
+
+def test_a_seed_is_the_same_run_in_every_process():
+    """The order of a set of strings differs between processes; no run may depend on it."""
+    program = (
+        "import logging, structlog\n"
+        "structlog.configure("
+        "wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))\n"
+        "from tests.simulation.simulation import simulate\n"
+        "print(*(simulate(seed, most_steps=120).digest for seed in range(6)))\n"
+    )
+    digests = {
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, "PYTHONHASHSEED": hash_seed},
+            cwd=ROOT,
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout
+        for hash_seed in ("1", "2", "3")
+    }
+
+    assert len(digests) == 1
 
 
 # Mistakes that schedulers have made. Each test puts one back, and the simulator must find it.
@@ -187,10 +217,10 @@ def test_finds_a_nomination_that_is_kept_by_a_pod_on_its_way_to_a_node(monkeypat
 
 
 def test_finds_victims_that_are_not_less_important(monkeypatch):
-    def all_pods(nodes, rows, pod, among):
+    def all_pods(nodes, rows, priority, among=None):
         return [list(nodes.pods_on(row)) for row in rows.tolist()]
 
-    monkeypatch.setattr(default_preemption, "_potential_victims", all_pods)
+    monkeypatch.setattr(NodeTable, "potential_victims", all_pods)
 
     assert re.search("has to go for .*, which is no more important", _caught())
 
