@@ -178,8 +178,17 @@ class Trial:
 
     async def _watch(self, path: str, hold: Callable[[str, Json], None]) -> None:
         query: dict[str, str] = {"timeoutSeconds": "3600"}
-        async for event in self._api.watch(path, query):
-            hold(event["type"], event["object"])
+        # The API server ends the watches of a custom resource, and may not know it for a moment,
+        # when it takes in a change of the definition, as it does shortly after the installation.
+        # A new watch begins with everything that exists.
+        while True:
+            try:
+                async for event in self._api.watch(path, query):
+                    hold(event["type"], event["object"])
+            except ApiError as error:
+                if error.status not in {404, 429, 503}:
+                    raise
+            await asyncio.sleep(_LOOK_SECONDS)
 
     def _hold_status(self, kind: str, found: Json) -> None:
         """Hold one version of the object to what the generator did."""
