@@ -292,7 +292,8 @@ class _Cluster:
         canary = {
             "apiVersion": "v1",
             "kind": "Pod",
-            "metadata": {"name": "canary", "namespace": "default"},
+            # A new name each time: the one before may not be gone yet.
+            "metadata": {"generateName": "canary-", "namespace": "default"},
             "spec": {
                 "schedulerName": "py-scheduler",
                 "containers": [{"name": "main", "image": "canary"}],
