@@ -202,7 +202,7 @@ class Preemptions:
                     del self._victims[each]
 
     def check_invariants(self) -> None:
-        """Assert that preemptors and victims agree about who waits for whom."""
+        """Assert that each preemption and its victims refer to each other."""
         for uid, preemption in self._by_preemptor.items():
             assert preemption.state is not None, f"{preemption.pod.key} is kept though it is over"
             for each in preemption.remaining:
