@@ -34,9 +34,7 @@ def until(
     deadline = time.monotonic() + seconds
     while not (answer := holds()):
         _check(deadline, what or repr(holds), seconds)
-        time.sleep(
-            poll_seconds
-        )  # the other process shares these cores: polling faster would slow it
+        time.sleep(poll_seconds)  # polling faster would slow the process that shares these cores
     return answer
 
 
