@@ -4,8 +4,9 @@ import asyncio
 from collections.abc import AsyncIterator
 
 from scheduler.kube.decode import ObjectDecoder, Unreadable
-from scheduler.kube.reflector import PAGE_OBJECTS, SLICE_OBJECTS
+from scheduler.kube.reflector import PAGE_OBJECTS
 from scheduler.kube.requests import Requests
+from scheduler.kube.slices import Slices
 from scheduler.kube.watched import T, Watched
 
 
@@ -17,11 +18,12 @@ async def list_all(requests: Requests, watched: Watched[T]) -> AsyncIterator[T |
     """
     decoder = ObjectDecoder(watched)
     params = {**watched.params, "limit": str(PAGE_OBJECTS)}
+    slices = Slices()
     while True:
         page = decoder.page(await requests.get(watched.path, params))
-        for index, raw in enumerate(page.items or (), start=1):
+        for raw in page.items or ():
             yield decoder.item(raw)
-            if index % SLICE_OBJECTS == 0:
+            if slices.is_full(len(raw)):
                 await asyncio.sleep(0)
         if not page.metadata.continue_:
             return

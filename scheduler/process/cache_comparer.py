@@ -19,8 +19,9 @@ from scheduler.errors import ApiError
 from scheduler.kube.decode import Key, Unreadable, key_of
 from scheduler.kube.listing import list_all
 from scheduler.kube.object_store import equal
-from scheduler.kube.reflector import SLICE_OBJECTS, Reflector
+from scheduler.kube.reflector import Reflector
 from scheduler.kube.requests import Requests
+from scheduler.kube.slices import SLICE_OBJECTS
 from scheduler.model.fact import Added, Deleted, Resource
 from scheduler.model.node import Node
 from scheduler.model.pod import Pod

@@ -8,7 +8,8 @@ import msgspec
 import pytest
 
 from scheduler.cache.cluster_cache import ClusterCache
-from scheduler.kube.reflector import SLICE_OBJECTS, Reflector
+from scheduler.kube.reflector import Reflector
+from scheduler.kube.slices import SLICE_OBJECTS
 from scheduler.kube.watched import WATCHED
 from scheduler.model.fact import Added, Deleted, Resource, Updated
 from scheduler.model.meta import ObjectMeta
