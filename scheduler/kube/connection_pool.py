@@ -38,12 +38,16 @@ class ConnectionPool:
 
     Args:
         user_agent: The User-Agent header.
+        accept: The Accept header.
         timeout_seconds: How long a request may take, connecting included.
         fence: Asked right before a request other than a GET is sent.
     """
 
-    def __init__(self, *, user_agent: str, timeout_seconds: float, fence: Fence) -> None:
+    def __init__(
+        self, *, user_agent: str, accept: str, timeout_seconds: float, fence: Fence
+    ) -> None:
         self._user_agent = user_agent
+        self._accept = accept
         self._timeout_seconds = timeout_seconds
         self._fence = fence
         self._loop = asyncio.get_running_loop()
@@ -110,7 +114,7 @@ class ConnectionPool:
     def _endpoint_of(self, access: Access) -> "_Endpoint":
         endpoint = self._endpoint
         if endpoint is None or endpoint.access is not access:
-            endpoint = _Endpoint(access, self._user_agent)
+            endpoint = _Endpoint(access, self._user_agent, self._accept)
             # A connection keeps the client certificate with which it was opened.
             if self._endpoint is None or self._endpoint.place != endpoint.place:
                 self._close_idle(len(self._idle))
@@ -183,7 +187,7 @@ class ConnectionPool:
 class _Endpoint:
     """The API server as one access describes it, and the parts of requests that never change."""
 
-    def __init__(self, access: Access, user_agent: str) -> None:
+    def __init__(self, access: Access, user_agent: str, accept: str) -> None:
         assert access.proxy is None, "a request through a proxy is not sent like this"
         url = URL(access.server)
         assert url.host is not None, f"not the address of a server: {access.server}"
@@ -205,7 +209,7 @@ class _Endpoint:
             f" HTTP/1.1\r\nHost: {url.host_port_subcomponent}\r\nUser-Agent: {user_agent}\r\n"
             # No compression: bandwidth is not scarce, and decompressing would cost time of the one
             # thread in which pods are scheduled.
-            "Accept: application/json\r\nAccept-Encoding: identity\r\n"
+            f"Accept: {accept}\r\nAccept-Encoding: identity\r\n"
             + (f"Authorization: {authorization}\r\n" if authorization else "")
         )
 

@@ -69,7 +69,9 @@ async def serving(*answers, timeout_seconds=30.0, may_write=lambda: True, tls=No
         trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE
     access = Access(f"http{'s' if tls else ''}://127.0.0.1:{port}", tls=trusting)
     fence = Fence(may_write)
-    pool = ConnectionPool(user_agent="t/1", timeout_seconds=timeout_seconds, fence=fence)
+    pool = ConnectionPool(
+        user_agent="t/1", accept="application/json", timeout_seconds=timeout_seconds, fence=fence
+    )
     try:
         yield script, pool, access
     finally:
