@@ -115,7 +115,7 @@ FAILED_PODS: Final = Watched(
     share=Pod.share,
     field_selector="status.phase=Failed",
 )
-NODES: Final = Watched(Resource.NODE, "/api/v1/nodes", Node, check=Node.check)
+NODES: Final = Watched(Resource.NODE, "/api/v1/nodes", Node, check=Node.check, share=Node.share)
 NAMESPACES: Final = Watched(Resource.NAMESPACE, "/api/v1/namespaces", Namespace)
 SERVICES: Final = Watched(Resource.SERVICE, "/api/v1/services", Service, optional=True)
 REPLICATION_CONTROLLERS: Final = Watched(

@@ -202,6 +202,11 @@ class Pod(Struct, Raw, frozen=True, dict=True, gc=True):
         """
         self.template.check()
 
+    def share_node_name(self, name: str) -> None:
+        """Refer to *name*, the name of the pod's node, instead of to a text equal to it."""
+        assert name == self.spec.node_name, f"{self.key} is not on {name}"
+        force_setattr(self.spec, "node_name", name)
+
     def share(self) -> None:
         """Take over all that the pod has in common with live ones of its template.
 
