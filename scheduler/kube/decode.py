@@ -43,6 +43,15 @@ class ObjectChanged(msgspec.Struct, Generic[T], gc=False):
 
 
 @dataclass(frozen=True, slots=True)
+class Identity:
+    """Which object it is, and in which version."""
+
+    key: Key
+    uid: str
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
 class Unreadable:
     """A change of an object that cannot be read and becomes no partial object.
 
@@ -108,6 +117,19 @@ class _Named(msgspec.Struct):
     metadata: ObjectMeta = ObjectMeta()
 
 
+class _BareIdentity(msgspec.Struct, rename="camel", gc=False):
+    name: str
+    uid: str
+    resource_version: str
+    namespace: str = ""
+
+
+class _Identified(msgspec.Struct, gc=False):
+    """An object of which nothing is read but which one it is."""
+
+    metadata: _BareIdentity
+
+
 class _Parts(msgspec.Struct):
     """An object whose parts are read one by one."""
 
@@ -142,6 +164,7 @@ _decode_raw_event = msgspec.json.Decoder(_RawEvent).decode
 _decode_status = msgspec.json.Decoder(_Status).decode
 _decode_named = msgspec.json.Decoder(_Named).decode
 _decode_parts = msgspec.json.Decoder(_Parts).decode
+_decode_identified = msgspec.json.Decoder(_Identified).decode
 
 
 def _decode_custom(raw: bytes | msgspec.Raw) -> CustomObject:
@@ -280,6 +303,15 @@ class ObjectDecoder(Generic[T]):
 def key_of(found: T) -> Key:
     """Return namespace and name of *found*."""
     return (found.metadata.namespace, found.metadata.name)
+
+
+def identity_of(raw: msgspec.Raw) -> Identity | None:
+    """Read which object an item of a list is, and nothing else; None where it does not say."""
+    try:
+        found = _decode_identified(raw).metadata
+    except msgspec.DecodeError:
+        return None
+    return Identity((found.namespace, found.name), found.uid, found.resource_version)
 
 
 def _bookmark(raw: msgspec.Raw) -> Bookmark:
