@@ -14,6 +14,7 @@ import argparse
 import contextlib
 import importlib
 import statistics
+import subprocess
 import sys
 import time
 from collections import defaultdict
@@ -218,13 +219,21 @@ def _report(tree: Tree, options: argparse.Namespace) -> DecisionReport:
     for line in tree.run("benchmarks.decision", *arguments):
         costs.append(msgspec.json.decode(line, type=Cost))
         print(f"  {tree.name}: {costs[-1]}", file=sys.stderr)
-    memory = None
-    if options.memory_pods:
-        sizes = (f"--nodes={options.memory_nodes}", f"--pods={options.memory_pods}")
-        (line,) = tree.run("benchmarks.memory", *sizes)
-        memory = msgspec.json.decode(line, type=Memory)
     machine = msgspec.structs.replace(results.machine(), commit=tree.name)
-    return DecisionReport(machine, costs, memory)
+    return DecisionReport(machine, costs, _memory(tree, options))
+
+
+def _memory(tree: Tree, options: argparse.Namespace) -> Memory | None:
+    """Measure memory; None where nobody wants it, or where a commit is too old for it."""
+    if not options.memory_pods:
+        return None
+    sizes = (f"--nodes={options.memory_nodes}", f"--pods={options.memory_pods}")
+    try:
+        (line,) = tree.run("benchmarks.memory", "--json", *sizes)
+    except subprocess.CalledProcessError as error:
+        print(f"  {tree.name}: memory was not measured: {error}", file=sys.stderr)
+        return None
+    return msgspec.json.decode(line, type=Memory)
 
 
 if __name__ == "__main__":

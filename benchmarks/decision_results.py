@@ -48,12 +48,12 @@ class Cost(msgspec.Struct, frozen=True):
 
 
 class Memory(msgspec.Struct, frozen=True):
-    """What the cluster cache holds in memory."""
+    """What the cluster takes in memory, as `benchmarks.memory` measures it."""
 
     nodes: int
     pods: int
-    bytes_per_node: int
-    bytes_per_pod: int
+    node_bytes: float
+    pod_bytes: float
 
 
 class DecisionReport(msgspec.Struct, frozen=True):
@@ -169,7 +169,7 @@ def memory_table(report: DecisionReport) -> str:
         return ""
     head = ("cluster", "bytes a node", "bytes a pod")
     name = f"{memory.nodes:,} nodes, {memory.pods:,} pods"
-    return table(head, [(name, f"{memory.bytes_per_node:,}", f"{memory.bytes_per_pod:,}")])
+    return table(head, [(name, f"{memory.node_bytes:,.0f}", f"{memory.pod_bytes:,.0f}")])
 
 
 def compare_tables(ours: DecisionReport, other: DecisionReport) -> str:
@@ -192,7 +192,7 @@ def compare_tables(ours: DecisionReport, other: DecisionReport) -> str:
             )
         )
     if ours.memory and other.memory:
-        per_pod, earlier_per_pod = ours.memory.bytes_per_pod, other.memory.bytes_per_pod
+        per_pod, earlier_per_pod = ours.memory.pod_bytes, other.memory.pod_bytes
         ratio = f"{per_pod / earlier_per_pod:.2f}"
-        rows.append(("bytes a pod", f"{per_pod:,}", f"{earlier_per_pod:,}", ratio))
+        rows.append(("bytes a pod", f"{per_pod:,.0f}", f"{earlier_per_pod:,.0f}", ratio))
     return table(("µs", ours.machine.commit, other.machine.commit, "ratio"), rows)

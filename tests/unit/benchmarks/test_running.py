@@ -9,7 +9,6 @@ from benchmarks import throughput, trees
 from benchmarks.decision import decisions, kept_templates, measure
 from benchmarks.fast_client import parse_answer
 from benchmarks.kinds import KINDS, MEASURED, PLAIN, PodMaker, cluster, decisions_possible
-from benchmarks.memory import measure as measure_memory
 from benchmarks.null_plan import Answer, Plan, read_plan
 from benchmarks.null_scheduler import (
     Meta,
@@ -165,12 +164,6 @@ def test_pods_that_take_a_node_each_leave_nodes_for_the_decisions():
 
     assert decisions_possible(kind, 100, 300) == 25
     assert decisions_possible(KINDS[PLAIN], 100, 300) == 300
-
-
-def test_memory_is_counted_for_nodes_and_pods():
-    found = measure_memory(20, 200)
-
-    assert (found.nodes, found.pods) == (20, 200)
 
 
 def test_a_commit_that_does_not_exist_is_named():
