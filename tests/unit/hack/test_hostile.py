@@ -54,9 +54,9 @@ def test_kinds_have_names_of_their_own():
 
 
 def test_a_crowd_has_its_whole_number_in_full_size_only():
-    crowds = [kind for kind in KINDS if kind.crowd > 1]
+    many = [kind for kind in KINDS if kind.crowd > 1]
 
-    for kind in crowds:
+    for kind in many:
         assert sum(1 for _ in kind.objects(2, FULL_BYTES)) == 2 * kind.crowd
         assert sum(1 for _ in kind.objects(2, FULL_BYTES // 100)) == kind.crowd // 50
 
