@@ -98,9 +98,9 @@ KINDS: Final = {
 
 
 class PodMaker:
-    """Makes pods of one workload, each decoded anew from its bytes, as the watch does it.
+    """Makes pods of one workload, each decoded anew from its bytes by the decoder of the watch.
 
-    Nothing that was computed for one pod can then be found on the next one's objects.
+    Pods then share what they share in the process, and nothing else.
     """
 
     def __init__(self, kind: Kind, app: str) -> None:
