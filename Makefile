@@ -13,6 +13,7 @@ IMAGE_ARGS ?=
 FAILOVERS_ARGS ?=
 SIMULATION_ARGS ?=
 KILLS_ARGS ?=
+HOSTILE_ARGS ?=
 RELOADS_ARGS ?=
 
 .DEFAULT_GOAL := help
@@ -85,6 +86,9 @@ kills: $(READY) ## Kill the scheduler with -9 fifty times during preemptions, on
 reloads: $(READY) ## Change the configuration five hundred times under load, on a real control plane
 	$(BIN)/python -m hack.reloads $(RELOADS_ARGS)
 
+hostile: $(READY) ## Measure what objects as large and odd as an API server accepts cost others
+	$(BIN)/python -m hack.hostile $(HOSTILE_ARGS)
+
 failovers: $(READY) ## Kill twenty leaders under load, pause one, share the lease with kube-scheduler
 	$(BIN)/python -m hack.failovers $(FAILOVERS_ARGS)
 
@@ -132,6 +136,7 @@ clean: ## Remove what make created here; binaries stay in the user's cache
 .PHONY: simulation
 .PHONY: kills
 .PHONY: reloads
+.PHONY: hostile
 .PHONY: failovers
 .PHONY: measure
 .PHONY: binaries
