@@ -26,8 +26,8 @@ import msgspec
 from scheduler.kube.watched import FAILED_PODS, NODES, PODS, Watched
 from scheduler.model.fact import Resource
 from scheduler.observe.logs import configure
-from scheduler.process.background import freeze_heap
 from scheduler.process.cache_comparer import CacheComparer
+from scheduler.process.heap import freeze_while_listing
 from scheduler.process.watches import Watches
 from scheduler.reporting.telemetry import Telemetry
 from scheduler.testing.harness import Harness
@@ -305,6 +305,7 @@ async def _run(nodes: int, pods: int, changed: int) -> None:
         telemetry = Telemetry(harness.metrics)
         watches = Watches(cluster, core.inbox.put, telemetry, _WATCHED)
         watching = asyncio.create_task(watches.run())
+        freezing = asyncio.create_task(freeze_while_listing(lambda: core.loop.synced))
         print(
             f"{nodes} nodes, {pods} pods of {TEMPLATES} templates\n"
             f"{'':<34}{'CPU':>11} {'rounds':>8} {'median':>8} {'p99':>8} {'longest':>8}    "
@@ -319,6 +320,7 @@ async def _run(nodes: int, pods: int, changed: int) -> None:
 
         async def start() -> None:
             await _until(lambda: core.loop.synced and not waiting())
+            await freezing
 
         async def relist() -> None:
             before = lists()
@@ -329,7 +331,6 @@ async def _run(nodes: int, pods: int, changed: int) -> None:
         comparer = CacheComparer(cluster, cluster, reflectors, core.cache, core.inbox, telemetry)
         print((await measured(cluster, waiting, start)).line("start"), flush=True)
         assert core.cache.sizes()["pods"] == pods
-        freeze_heap()
         print((await measured(cluster, waiting, relist)).line("relist, all equal"), flush=True)
         cluster.changed = changed
         phase = await measured(cluster, waiting, relist)
