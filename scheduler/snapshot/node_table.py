@@ -5,15 +5,17 @@ replaces the copies of NodeInfo that a dry run changes with AddPod and RemovePod
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduler.model.affinity_terms import AffinityTerm, TermKind
+from scheduler.model.affinity_terms import TermKind
 from scheduler.model.csi_migration import UniqueVolume
 from scheduler.model.host_ports import HostPort
 from scheduler.model.node import Node
 from scheduler.model.pod import Pod
+from scheduler.model.pod_set import PodSet, WeightedPods
 from scheduler.model.resources import PODS
 from scheduler.model.selectors import IN, Requirement
 from scheduler.model.taints import DO_NOT_SCHEDULE, Taint, Toleration, first_untolerated
@@ -30,9 +32,8 @@ from scheduler.snapshot.domains import (
     sums_of,
 )
 from scheduler.snapshot.objects import ClusterObjects
-from scheduler.snapshot.pod_contribution import Counted
-from scheduler.snapshot.pod_sets import PodSet
 from scheduler.snapshot.potential_victims import potential_victims
+from scheduler.snapshot.term_index import NO_SUMS, Incoming, TermIndex
 from scheduler.snapshot.volume_use import RowVolumes, UnresolvedVolumes
 from scheduler.snapshot.what_if import RowChanges
 
@@ -111,10 +112,14 @@ class NodeTable(ColumnView):
 
         Volumes are counted only when a pod has some. The first such pod after a start finds every
         row uncounted, which takes longer than sockets can wait; so the cycle pauses between rows.
+        Pods are compared with the affinity terms of the first pod that has these.
         """
         self._check()
         if pod.storage:
             yield from self._columns.volumes.count_by_rows()
+        if pod.spec.affinity is not None:
+            for counted in pod.affinity_terms.counted:
+                yield from self._columns.pod_sets.build(counted, self._column_rows)
 
     # Single rows.
 
@@ -270,7 +275,8 @@ class NodeTable(ColumnView):
         """How many of *pods* are on the node."""
         self._check()
         column = self._counts(self._columns.pod_sets.column(pods, self._column_rows))
-        return self._with_changes(column, pod_contribution.counting(pods))
+        contribution = pod_contribution.counting(pods, self.objects.namespace_labels)
+        return self._with_changes(column, contribution)
 
     def count_domains(self, key: str, pods: PodSet, included: Mask) -> DomainCounts:
         """Count *pods* by the domains of the label *key*.
@@ -293,56 +299,70 @@ class NodeTable(ColumnView):
         own = self._gather(ids)
         if not self._changes:
             return domains.without_changes(own)
-        delta = np.where(
-            self._gather(slots) > 0, self._changes.sums(pod_contribution.counting(pods)), 0
-        )
+        contribution = pod_contribution.counting(pods, self.objects.namespace_labels)
+        delta = np.where(self._gather(slots) > 0, self._changes.sums(contribution), 0)
         return domains.with_changes(own, delta)
 
-    def sum_domains(self, key: str, counted: Iterable[tuple[Counted, int]]) -> DomainSums:
-        """Sum pods by the domains of the label *key*, each set of pods with its own weight.
+    def has_label(self, key: str) -> bool:
+        """Whether any node of the cluster has a label *key*; if not, there are no domains of it."""
+        self._check()
+        return self._columns.labels.has(key)
+
+    def sum_domains(self, key: str, counted: PodSet | WeightedPods, weight: int = 1) -> DomainSums:
+        """Sum pods by the domains of the label *key*, each *weight* times.
 
         Every node with the label counts, whatever part of the cluster this view shows.
         """
         self._check()
         ids = self._columns.labels.column(key).ids[: self._column_rows]
-        parts = tuple(counted)
-        sums = sums_of(ids, self._weighted(parts))
+        column = self._columns.pod_sets.column(counted, self._column_rows)
+        sums = weight * sums_of(ids, column.dense(self._column_rows))
         own = self._gather(ids)
         here, total = sums.take(slots_of(own)), np.full(len(own), int(sums.sum()))
         if not self._changes:
             return DomainSums(here, total)
-        delta = np.zeros(len(own), dtype=np.int64)
-        for each, weight in parts:
-            delta += weight * self._changes.sums(pod_contribution.counting(each))
-        delta[own == NO_DOMAIN] = 0
+        contribution = pod_contribution.counting(counted, self.objects.namespace_labels)
+        delta = np.where(own == NO_DOMAIN, 0, weight * self._changes.sums(contribution))
         return DomainSums(here + delta, total + delta)
 
-    def _weighted(self, parts: Iterable[tuple[Counted, int]]) -> Int64s:
-        """Add up, over the whole cluster, the pods of all *parts* with their weights."""
-        total = np.zeros(self._column_rows, dtype=np.int64)
-        for each, weight in parts:
-            column = (
-                self._columns.pod_sets.column(each, self._column_rows)
-                if isinstance(each, PodSet)
-                else self._columns.terms[each.kind].counts(each)
-            )
-            if column is not None:
-                total += weight * column.dense(self._column_rows)
-        return total
+    def sum_terms(
+        self, pod: Pod, kind: TermKind, *, weighted: bool = False
+    ) -> Mapping[str, DomainSums]:
+        """Sum, by topology key, the terms of pods on any node that match an incoming *pod*.
 
-    def terms_matching(self, pod: Pod, kind: TermKind) -> Sequence[AffinityTerm]:
-        """Return the terms of pods on any node that match *pod*, pods of what-if changes included.
-
-        Pods that a what-if removes are included as well: their count in it is zero then.
+        Preferred terms count with their weights if *weighted*, all others for one.
         """
         self._check()
-        namespace_labels = self._columns.objects.namespace_labels(pod.namespace)
-        found = dict.fromkeys(self._columns.terms[kind].matching(pod, namespace_labels))
-        for other in self._changes.added:
-            for term in other.affinity_terms.of(kind):
-                if term.matches(pod.namespace, pod.labels, namespace_labels):
-                    found[term] = None
-        return list(found)
+        index = self._columns.terms[kind]
+        if not index and not self._changes:
+            return {}
+        there = self._columns.objects.namespace_labels(pod.namespace)
+        incoming = Incoming(pod.namespace, pod.labels, there)
+        known = index.sums(incoming, weighted=weighted)
+        found: dict[str, DomainSums] = {}
+        for key in self._changed_keys(known, index, incoming, weighted=weighted):
+            own, sums = self.domains(key), known.get(key, NO_SUMS)
+            here, total = sums.of(own), np.full(len(own), sums.total)
+            if self._changes:
+                contribution = pod_contribution.of_terms(pod, there, index, key, weighted=weighted)
+                delta = np.where(own == NO_DOMAIN, 0, self._changes.sums(contribution))
+                here, total = here + delta, total + delta
+            found[key] = DomainSums(here, total)
+        return found
+
+    def _changed_keys(
+        self, known: Iterable[str], index: TermIndex, incoming: Incoming, *, weighted: bool
+    ) -> Iterable[str]:
+        """Return the keys that are *known*, and those of pods that what-if changes add."""
+        if not self._changes:
+            return known
+        added = (
+            index.sums_of(pod.affinity_terms, incoming, weighted=weighted)
+            for pod in self._changes.added
+            if pod.spec.affinity is not None
+        )
+        keys = dict.fromkeys((*known, *chain.from_iterable(added)))
+        return filter(self.has_label, keys)
 
     # Columns about volumes.
 
