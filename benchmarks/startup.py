@@ -327,7 +327,8 @@ async def _run(nodes: int, pods: int, changed: int) -> None:
             cluster.expire()
             await _until(lambda: lists() == before + len(_WATCHED) and not waiting())
 
-        reflectors = {each: watches.reflectors[each] for each in (Resource.NODE, Resource.POD)}
+        compared: tuple[str, ...] = (Resource.NODE, Resource.POD)
+        reflectors = {each: watches.reflectors[each] for each in compared}
         comparer = CacheComparer(cluster, cluster, reflectors, core.cache, core.inbox, telemetry)
         print((await measured(cluster, waiting, start)).line("start"), flush=True)
         assert core.cache.sizes()["pods"] == pods
