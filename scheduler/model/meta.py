@@ -109,7 +109,7 @@ class LabelSelectorRequirement(Struct, frozen=True):
     values: tuple[str, ...] = ()
 
 
-class LabelSelector(Struct, frozen=True):
+class LabelSelector(Struct, frozen=True, dict=True, gc=True):
     """A selector over labels, as written. See scheduler.model.selectors for its meaning."""
 
     match_labels: dict[str, str] = {}
