@@ -200,7 +200,7 @@ def _pod(index: int, node: str, version: int) -> dict[str, Any]:
         "terminationMessagePolicy": "File",
         "imagePullPolicy": "IfNotPresent",
     }
-    fields = {
+    fields: dict[str, Any] = {
         "f:spec": {
             "f:containers": {
                 'k:{"name":"pause"}': {
