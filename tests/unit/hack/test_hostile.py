@@ -12,6 +12,8 @@ from hack.hostile.kinds import FULL_BYTES, KINDS, Where
 from hack.hostile.live import OURS, THEIRS, Side, course_problem, longest_stall, side_problems
 from hack.hostile.measure import Cost, Settings, json_bytes, measure, plain_node
 from hack.hostile.tables import caches, entries, grown
+from scheduler.model.quantity import nanos
+from scheduler.plugins import IN_TREE
 
 SHORT = Settings(nodes=20, objects=2, size=4000, probes=3)
 COST = Cost(
@@ -178,14 +180,16 @@ def test_tables_are_found_wherever_they_are():
 
 
 def test_caches_are_measured_in_bytes_with_all_they_refer_to():
-    from scheduler.model.quantity import nanos
-
-    before = caches()["scheduler.model.quantity.nanos"]
-    literals = [f"{number}00000000000000000000u" for number in range(7100, 7200)]
+    before = sum(caches().values())
+    literals = [f"{number}u" for number in range(71000, 71100)]
     for literal in literals:
         nanos(literal)
 
-    assert caches()["scheduler.model.quantity.nanos"] - before > sum(map(len, literals))
+    assert sum(caches().values()) - before > sum(map(len, literals))
+
+
+def test_tables_of_modules_count_as_those_of_objects():
+    assert entries()["scheduler.plugins.IN_TREE"] == len(IN_TREE)
 
 
 # On a control plane.
