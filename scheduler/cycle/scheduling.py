@@ -37,17 +37,11 @@ from scheduler.framework.extender_protocol import (
     read_preempt,
     read_scores,
 )
-from scheduler.framework.filtering import (
-    PreFilterResult,
-    diagnose,
-    filter_nodes,
-    narrow,
-    run_filters,
-    run_pre_filters,
-)
+from scheduler.framework.filtering import diagnose, filter_nodes, narrow, run_filters
 from scheduler.framework.invoke import call_plugin
 from scheduler.framework.observer import SILENT, Observer
 from scheduler.framework.plugin import FilterQuestion, PostFilterPlugin, Search
+from scheduler.framework.pre_filtering import PreFilterResult, run_pre_filters
 from scheduler.framework.profile import Profile
 from scheduler.framework.rejection import Candidate, Proposal, Refusal, Scores
 from scheduler.framework.scoring import score_nodes

@@ -48,7 +48,7 @@ def score_nodes(profile: Profile, pod: Pod, nodes: NodeTable, observer: Observer
     with observer.extension_point("Score"):
         for each in profile.score:
             name, weight = each.plugin.name, each.weight
-            scores = call_plugin("Score", name, observer, _scores_of, each.plugin, pod, nodes)
+            scores = call_plugin("Score", name, observer, scores_of, each.plugin, pod, nodes)
             if scores is None:
                 continue
             observer.evaluated("Score", name, len(nodes))
@@ -60,15 +60,25 @@ def score_nodes(profile: Profile, pod: Pod, nodes: NodeTable, observer: Observer
     return Scored(totals, tuple(by_plugin))
 
 
-def _scores_of(plugin: ScorePlugin, pod: Pod, nodes: NodeTable) -> tuple[Scores, Scores] | None:
+def scores_of(plugin: ScorePlugin, pod: Pod, nodes: NodeTable) -> tuple[Scores, Scores] | None:
     """Return the scores of *plugin*, raw and normalized; None if it skips the pod.
 
     They are checked within the plugin's call, so that it is blamed for wrong ones.
     """
+    raw = raw_scores_of(plugin, pod, nodes)
+    return None if raw is None else (raw, normalized_scores_of(plugin, raw, pod, nodes))
+
+
+def raw_scores_of(plugin: ScorePlugin, pod: Pod, nodes: NodeTable) -> Scores | None:
+    """Return the raw scores of *plugin*, checked; None if it skips the pod."""
     raw = plugin.score(pod, nodes)
-    if raw is None:
-        return None
-    _check(plugin.name, raw, len(nodes))
+    if raw is not None:
+        _check(plugin.name, raw, len(nodes))
+    return raw
+
+
+def normalized_scores_of(plugin: ScorePlugin, raw: Scores, pod: Pod, nodes: NodeTable) -> Scores:
+    """Return *raw* scores from 0 to 100, as *plugin* normalizes them, checked."""
     normalized = raw
     normalize = getattr(plugin, "normalize", None)
     if normalize is not None:
@@ -82,7 +92,7 @@ def _scores_of(plugin: ScorePlugin, pod: Pod, nodes: NodeTable) -> tuple[Scores,
                 f"returns an invalid score {low if low < 0 else high}, it should in the range of "
                 f"[0, {MAX_NODE_SCORE}] after normalizing",
             )
-    return raw, normalized
+    return normalized
 
 
 def _check(plugin: str, scores: object, rows: int) -> None:

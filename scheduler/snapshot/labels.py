@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from scheduler.model.node import Node
 from scheduler.model.selectors import NOT_IN, Requirement
 from scheduler.snapshot.arrays import Ids
+from scheduler.snapshot.change_log import ChangeLog
 
 ABSENT: Final = -1
 _KEYS_KEPT: Final = 256
@@ -45,6 +46,7 @@ class LabelIndex:
         self._nodes = nodes
         self._columns: OrderedDict[str, LabelColumn] = OrderedDict()
         self._masks: OrderedDict[Requirement, NDArray[np.bool_]] = OrderedDict()
+        self.changes = ChangeLog()
 
     def column(self, key: str) -> LabelColumn:
         """Return the column of *key*; its ids are at least as long as there are rows."""
@@ -71,6 +73,7 @@ class LabelIndex:
 
     def set(self, row: int, node: Node) -> None:
         """Set the labels of *row* to those of *node*."""
+        self.changes.note(row)
         # Node labels change rarely, so all masks are dropped, affected or not.
         self._masks.clear()
         overfull = []
@@ -86,6 +89,7 @@ class LabelIndex:
 
     def truncate(self) -> None:
         """Drop the results that cover a removed row."""
+        self.changes.note_all()
         self._masks.clear()
 
     def _build(self, key: str) -> LabelColumn:

@@ -121,11 +121,13 @@ class NodeTable(ColumnView):
     def node(self, row: int) -> Node:
         """Return the node in *row*."""
         self._check()
+        self._read(self._columns.changes.nodes)
         return self._columns.nodes[self._column_row(row)]
 
     def pods_on(self, row: int) -> Sequence[Pod]:
         """Return the pods on the node in *row*, assumed ones and what-if changes included."""
         self._check()
+        self._read(self._columns.changes.pods)
         pods = self._columns.pods[self._column_row(row)].values()
         change = self._changes.get(row)
         if change is None:
@@ -142,6 +144,7 @@ class NodeTable(ColumnView):
         than *among*, unless that is None. Their sums are cached for when `each` removes them all.
         """
         self._check()
+        self._read(self._columns.changes.pods)
         if self._changes:
             return [potential_victims(self.pods_on(row), priority, among) for row in rows.tolist()]
         bases = rows if self._rows is None else self._rows[rows]
@@ -166,6 +169,7 @@ class NodeTable(ColumnView):
     def unschedulable(self) -> Mask:
         """Whether the node is cordoned."""
         self._check()
+        self._read(self._columns.unschedulable.changes)
         return self._gather(self._columns.unschedulable.where(self._column_rows))
 
     @property
@@ -184,16 +188,19 @@ class NodeTable(ColumnView):
     def matching(self, requirement: Requirement) -> Mask:
         """Whether the node's labels satisfy *requirement*."""
         self._check()
+        self._read(self._columns.labels.changes)
         return self._gather(self._columns.labels.where(requirement, self._column_rows))
 
     def domains(self, key: str) -> Ids:
         """A number for each distinct value of the label *key*; NO_DOMAIN where it is absent."""
         self._check()
+        self._read(self._columns.labels.changes)
         return self._gather(self._columns.labels.column(key).ids[: self._column_rows])
 
     def domain_numbers(self, key: str) -> int:
         """How many domain numbers of *key* were assigned: one more than the largest."""
         self._check()
+        self._read(self._columns.labels.changes)
         return self._columns.labels.column(key).values
 
     def by_taints(self, answer: Callable[[tuple[Taint, ...]], int]) -> Int64s:
@@ -210,6 +217,7 @@ class NodeTable(ColumnView):
 
     def _by_taints(self, answer: Callable[[tuple[Taint, ...]], int], kind: type[T]) -> NDArray[T]:
         self._check()
+        self._read(self._columns.taints.changes)
         taints = self._columns.taints
         answers = np.array([answer(each) for each in taints.sets], dtype=kind)
         return read_only(answers[self._gather(taints.ids[: self._column_rows])])
@@ -217,6 +225,7 @@ class NodeTable(ColumnView):
     def image(self, name: str) -> tuple[int, int, Mask] | None:
         """Return an image's size in bytes, the number of nodes with it, and which rows have it."""
         self._check()
+        self._read(self._columns.changes.images)
         found = self._columns.image(name)
         if found is None:
             return None
@@ -231,6 +240,7 @@ class NodeTable(ColumnView):
     def closed(self) -> Mapping[int, str]:
         """Rows closed to all pods, since the node or a pod on it is malformed; with the reason."""
         self._check()
+        self._read(self._columns.changes.closed)
         if self._rows is None or not self._columns.closed:
             return self._columns.closed
         where = {row: index for index, row in enumerate(self._rows.tolist())}
@@ -259,6 +269,7 @@ class NodeTable(ColumnView):
     def port_conflicts(self, wanted: Sequence[HostPort]) -> Mask:
         """Whether any of *wanted* is in use on the node."""
         self._check()
+        self._read(self._columns.changes.ports)
         taken = np.zeros(self._column_rows, dtype=np.int64)
         for port in wanted:
             for count_column in self._columns.ports_in_use(port):
@@ -288,7 +299,10 @@ class NodeTable(ColumnView):
         assert included.dtype == np.bool_, f"a mask of {included.dtype} includes by number"
         ids = self._columns.labels.column(key).ids[: self._column_rows]
         slots = slots_of(np.where(included, ids, NO_DOMAIN))
-        column = self._columns.pod_sets.column(pods, self._column_rows).dense(self._column_rows)
+        match_column = self._columns.pod_sets.column(pods, self._column_rows)
+        self._read_column(match_column)
+        self._read(self._columns.labels.changes)
+        column = match_column.dense(self._column_rows)
         domains = Domains.counting(slots, column, self.domain_numbers(key) + 1)
         own = self._gather(ids)
         if not self._changes:
@@ -304,6 +318,7 @@ class NodeTable(ColumnView):
         Every node with the label counts, whatever part of the cluster this view shows.
         """
         self._check()
+        self._read(self._columns.labels.changes)
         ids = self._columns.labels.column(key).ids[: self._column_rows]
         parts = tuple(counted)
         sums = sums_of(ids, self._weighted(parts))
@@ -326,7 +341,11 @@ class NodeTable(ColumnView):
                 if isinstance(each, PodSet)
                 else self._columns.terms[each.kind].counts(each)
             )
-            if column is not None:
+            if column is None:
+                assert not isinstance(each, PodSet), "a PodSet always has a column"
+                self._read(self._columns.terms[each.kind].changes)
+            else:
+                self._read_column(column)
                 total += weight * column.dense(self._column_rows)
         return total
 
@@ -336,6 +355,7 @@ class NodeTable(ColumnView):
         Pods that a what-if removes are included as well: their count in it is zero then.
         """
         self._check()
+        self._read(self._columns.terms[kind].changes)
         namespace_labels = self._columns.objects.namespace_labels(pod.namespace)
         found = dict.fromkeys(self._columns.terms[kind].matching(pod, namespace_labels))
         for other in self._changes.added:
@@ -349,12 +369,14 @@ class NodeTable(ColumnView):
     def claim_users(self, claim: str) -> Int64s:
         """How many pod volumes on all nodes together use the claim ``namespace/name``."""
         self._check()
+        self._read(self._columns.changes.untracked)
         everywhere = np.full(len(self), self._columns.volumes.users(claim), dtype=np.int64)
         return self._with_changes(read_only(everywhere), pod_contribution.mounting(claim))
 
     def disks_taken(self, wanted: Sequence[DiskUse]) -> Mask:
         """Whether a pod on the node uses a disk in a way that excludes one of *wanted*."""
         self._check()
+        self._read(self._columns.changes.untracked)
         taken = np.zeros(self._column_rows, dtype=np.bool_)
         for use in wanted:
             for other, count_column in self._columns.disks.uses_of(use.disk).items():
@@ -373,14 +395,17 @@ class NodeTable(ColumnView):
         CSINode no driver limits them.
         """
         self._check()
+        self._read(self._columns.changes.untracked)
         return self._columns.volumes.of(pod, incoming=True, drivers=drivers)
 
     def volume_limit(self, driver: str) -> Int64s:
         """How many volumes of *driver* may be attached to the node; -1 for any number."""
+        self._read(self._columns.changes.untracked)
         return read_only(self._counts(self._columns.volumes.limit(driver)) - 1)
 
     def volumes_in_use(self, driver: str) -> Int64s:
         """How many volumes of *driver* are attached to the node or used by its pods."""
+        self._read(self._columns.changes.untracked)
         column = self._counts(self._columns.volumes.in_use(driver))
         if self._changes:
             column = column.copy()
@@ -390,6 +415,7 @@ class NodeTable(ColumnView):
 
     def mounting(self, volume: UniqueVolume) -> Mask:
         """Whether a pod on the node uses *volume*."""
+        self._read(self._columns.changes.untracked)
         mask = self._where(self._columns.volumes.mounts(volume))
         return self._with_changed_rows(mask, lambda row: volume in self._volumes_on(row).mounted)
 
@@ -397,6 +423,7 @@ class NodeTable(ColumnView):
     def volume_problems(self) -> Mapping[int, str]:
         """Rows with volume limits and a pod whose volumes cannot be resolved, with the reason."""
         self._check()
+        self._read(self._columns.changes.untracked)
         uses = self._columns.volumes
         suspects = set(self._changes.rows)
         if problems := uses.problems:

@@ -152,6 +152,7 @@ class PodSetColumns:
         return column
 
     def _forget(self, wanted: PodSet, dropped: CountColumn) -> None:
+        dropped.abandon()
         for group in self._groups_in(wanted):
             group.columns = [column for column in group.columns if column is not dropped]
         for namespace in _namespaces(wanted):

@@ -18,6 +18,7 @@ from itertools import product
 from scheduler.model.affinity_terms import AffinityTerm
 from scheduler.model.pod import Pod
 from scheduler.model.selectors import IN, NOTHING
+from scheduler.snapshot.change_log import ChangeLog
 from scheduler.snapshot.count_column import CountColumn
 
 _Label = tuple[str, str]
@@ -39,11 +40,14 @@ class TermIndex:
     def __init__(self) -> None:
         self._pods: dict[AffinityTerm, _TermPods] = {}
         self._terms_by_key: dict[_IndexKey, dict[AffinityTerm, None]] = {}
+        # Which terms there are at all; how many pods have one is in the changes of its column.
+        self.changes = ChangeLog()
 
     def add(self, row: int, term: AffinityTerm, count: int) -> None:
         """Add *count*, 1 or -1, to the pods on *row* that have *term*."""
         pods = self._pods.get(term)
         if pods is None:
+            self.changes.note_all()
             pods = self._pods[term] = _TermPods()
             for key in _index_keys(term):
                 self._terms_by_key.setdefault(key, {})[term] = None
@@ -77,7 +81,8 @@ class TermIndex:
             self._pods[term].counts.move(source, target)
 
     def _forget(self, term: AffinityTerm) -> None:
-        del self._pods[term]
+        self.changes.note_all()
+        self._pods.pop(term).counts.abandon()
         for key in _index_keys(term):
             terms = self._terms_by_key[key]
             del terms[term]
