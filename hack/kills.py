@@ -20,6 +20,7 @@ import sys
 import tempfile
 from collections import Counter
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
@@ -276,16 +277,24 @@ class Kills:
         )
 
     def _read_audit(self) -> None:
-        """Count the bindings that the API server accepted, of each pod."""
+        """Count the bindings of each pod that the API server accepted, as far as it can tell."""
         accepted: Counter[str] = Counter()
+        unanswered: set[str] = set()
         for entry in self._audit.entries():
-            if entry["responseStatus"]["code"] == 201:
-                accepted[entry["objectRef"]["name"]] += 1
+            name, code = entry["objectRef"]["name"], entry["responseStatus"]["code"]
+            if code == HTTPStatus.CREATED:
+                accepted[name] += 1
+            elif code == HTTPStatus.GATEWAY_TIMEOUT:
+                # The client was killed before the answer. The binding may have taken effect.
+                unanswered.add(name)
         twice = [name for name, count in accepted.items() if count > 1]
         self.result.problems += [f"{name} was bound {accepted[name]} times" for name in twice]
-        if len(accepted) != self.result.bound:
-            counts = f"{len(accepted)} pods bound by the audit log, {self.result.bound} seen"
-            self.result.problems.append(counts)
+        pods = self._pods.matching("").items()
+        bound = {name for name, pod in pods if "-new-" in name and pod.nodes}
+        for name in sorted(accepted.keys() - bound):
+            self.result.problems.append(f"{name} was bound by the audit log, and never seen so")
+        for name in sorted(bound - accepted.keys() - unanswered):
+            self.result.problems.append(f"{name} has a node, and no binding in the audit log")
 
 
 async def _until(
