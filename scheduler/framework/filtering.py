@@ -114,6 +114,14 @@ class Judged:
         self.verdicts.append(Verdict(plugin, reason, nodes, nodes & resolvable))
 
 
+def judged_closed(nodes: NodeTable) -> Judged:
+    """Return the judgement on *nodes* before any filter runs: closed rows are rejected."""
+    judged = Judged(np.ones(len(nodes), dtype=np.bool_))
+    for row, why in nodes.closed.items():
+        judged.reject("", why, _mask_of(row, len(nodes)), resolvable=False)
+    return judged
+
+
 def run_filters(
     plugins: Sequence[FilterPlugin],
     skipped: frozenset[str],
@@ -131,9 +139,7 @@ def run_filters(
     """
     if nominated:
         return _run_filters_twice(plugins, skipped, pod, nodes, nominated, observer)
-    judged = Judged(np.ones(len(nodes), dtype=np.bool_))
-    for row, why in nodes.closed.items():
-        judged.reject("", why, _mask_of(row, len(nodes)), resolvable=False)
+    judged = judged_closed(nodes)
     is_what_if = nodes.is_what_if  # once: it is the same for all plugins, and this path is hot
     for plugin in plugins:
         if plugin.name in skipped:

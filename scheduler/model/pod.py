@@ -6,6 +6,7 @@ Derived values are computed once for each version of a pod: upstream caches them
 
 from collections.abc import Iterator
 from functools import cached_property
+from hashlib import blake2b
 from typing import Final
 
 import msgspec
@@ -31,6 +32,7 @@ DISRUPTION_TARGET: Final = "DisruptionTarget"
 """The condition of a pod that is deleted because of a disruption, such as preemption."""
 PREEMPTION_BY_SCHEDULER: Final = "PreemptionByScheduler"
 """Its reason if a scheduler preempted the pod."""
+_encode: Final = msgspec.msgpack.Encoder().encode
 LATER_THAN_ANY: Final = "~"
 """Sorts after every time."""
 
@@ -72,6 +74,28 @@ class Pod(Struct, Raw, frozen=True, dict=True, gc=True):
     def label_set(self) -> frozenset[tuple[str, str]]:
         """The pod's labels as a hashable value: equal for pods of one template."""
         return frozenset(self.metadata.labels.items())
+
+    @cached_property
+    def template_key(self) -> bytes:
+        """A digest of all but identity, times and status: equal for pods of one template."""
+        meta, status = self.metadata, self.status
+        parts = (
+            meta.namespace,
+            meta.labels,
+            meta.annotations,
+            meta.owner_references,
+            meta.deletion_timestamp is None,
+            self.spec,
+            self.malformed,
+            # The names of generated claims begin with the pod's.
+            self.metadata.name if any(each.generated for each in self.claims) else "",
+            # What a kubelet says about a resize in place counts in requests.
+            (status.conditions, status.container_statuses, status.init_container_statuses)
+            if is_resized(status)
+            else (),
+            status.resources,
+        )
+        return blake2b(_encode(parts), digest_size=16).digest()
 
     @property
     def priority(self) -> int:

@@ -6,6 +6,7 @@ since. Upstream has no such thing: it asks every plugin about every node for eve
 """
 
 from array import array
+from collections.abc import Callable
 from typing import Final
 
 _ROWS_KEPT: Final = 1024
@@ -13,11 +14,16 @@ _ROWS_KEPT: Final = 1024
 
 
 class ChangeLog:
-    """The rows of one column that have changed, in the order of the changes."""
+    """The rows of one column that have changed, in the order of the changes.
 
-    __slots__ = ("_first", "_rows", "position")
+    Args:
+        value_in: Returns the value in a row, where the column has numbers; otherwise None.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_first", "_rows", "position", "value_in")
+
+    def __init__(self, value_in: Callable[[int], int] | None = None) -> None:
+        self.value_in = value_in
         self.position = 0
         """How many changes there were."""
         self._rows = array("i")

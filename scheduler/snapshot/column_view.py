@@ -72,6 +72,7 @@ class ColumnView:
     def names(self) -> Sequence[str]:
         """The nodes' names."""
         self._check()
+        self._read(self._columns.changes.rows)
         if self._rows is None:
             return self._columns.names
         return [self._columns.names[row] for row in self._rows.tolist()]
@@ -79,6 +80,7 @@ class ColumnView:
     def row_of(self, name: str) -> int | None:
         """Return the row of the node *name* in this view; None if the view does not show it."""
         self._check()
+        self._read(self._columns.changes.rows)
         row = self._columns.rows.get(name)
         if row is None or self._rows is None:
             return row
@@ -88,6 +90,7 @@ class ColumnView:
     def rows_of(self, names: Collection[str]) -> Iterator[tuple[str, int]]:
         """Yield those of *names* that are in this view, each with its row."""
         self._check()
+        self._read(self._columns.changes.rows)
         if self._rows is None:
             rows = self._columns.rows
             return ((name, rows[name]) for name in names if name in rows)
@@ -96,6 +99,7 @@ class ColumnView:
     def named(self, names: Iterable[str]) -> Mask:
         """Return which rows have one of *names*."""
         self._check()
+        self._read(self._columns.changes.rows)
         rows = (self._columns.rows[name] for name in names if name in self._columns.rows)
         mask = np.zeros(len(self._columns), dtype=np.bool_)
         mask[list(rows)] = True

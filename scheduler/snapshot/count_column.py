@@ -54,7 +54,7 @@ class CountColumn:
     def changes(self) -> ChangeLog:
         """Which rows have changed."""
         if self._changes is None:
-            self._changes = ChangeLog()
+            self._changes = ChangeLog(self.__getitem__)
         return self._changes
 
     def abandon(self) -> None:

@@ -163,6 +163,7 @@ class NodeTable(ColumnView):
     def name_hashes(self) -> NDArray[np.uint64]:
         """A 64-bit hash of each node's name, for breaking ties."""
         self._check()
+        self._read(self._columns.changes.rows)
         return self._gather(self._columns.name_hashes[: self._column_rows])
 
     @property
