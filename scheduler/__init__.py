@@ -81,11 +81,11 @@ from scheduler.model.fact import Resource
 from scheduler.model.node import Node
 from scheduler.model.objects import CustomObject
 from scheduler.model.pod import Pod
+from scheduler.model.pod_set import PodSet
 from scheduler.model.selectors import Requirement, Selector
 from scheduler.model.taints import Taint, Toleration
 from scheduler.snapshot.domains import NO_DOMAIN, DomainCounts
 from scheduler.snapshot.node_table import NodeTable
-from scheduler.snapshot.pod_sets import PodSet
 from scheduler.version import __version__
 
 __all__ = [  # noqa: RUF022 - by purpose, so that a reader finds what goes together

@@ -19,9 +19,8 @@ from scheduler.config.default_plugins import DEFAULT_PLUGINS
 from scheduler.cycle.scheduling import Attempt, decide
 from scheduler.errors import SchedulerError
 from scheduler.framework.decision import Bind, Clear, Park, Preempt, Retry
-from scheduler.framework.filtering import filter_nodes
+from scheduler.framework.filtering import PreFilterResult, filter_nodes, run_pre_filters
 from scheduler.framework.observer import SILENT
-from scheduler.framework.pre_filtering import PreFilterResult, run_pre_filters
 from scheduler.framework.registry import Registry
 from scheduler.framework.rejection import Failure, Only, Refused, Rejection, Skip
 from scheduler.framework.scoring import score_nodes

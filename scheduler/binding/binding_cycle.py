@@ -10,6 +10,7 @@ from scheduler.binding.binding_attempt import BindingAttempt
 from scheduler.binding.binding_plugins import BindingPlugins, is_async, status_of
 from scheduler.binding.binding_requests import BindingRequests
 from scheduler.binding.waiting_pods import Released, WaitingPods
+from scheduler.binding.watch_lag import WatchLag
 from scheduler.cache.cluster_cache import ClusterCache
 from scheduler.errors import ApiError, PluginError
 from scheduler.framework.cluster_event import ASSIGNED_POD_DELETE, Change
@@ -116,6 +117,7 @@ class BindingCycle:
         self._telemetry = telemetry
         self._now = clock.now
         self.waiting = WaitingPods(plugins)
+        self.watch_lag = WatchLag(telemetry.metrics, assumptions.exists)
         self._unposted: dict[str, BindingAttempt] = {}
 
     @property
@@ -314,8 +316,10 @@ class BindingCycle:
         match outcome:
             case Bound():
                 attempt.end()
+                now = self._now()
+                self.watch_lag.answered(attempt.pod.uid, now)
                 self._telemetry.bound(
-                    attempt.queued, attempt.decision, started=attempt.started, now=self._now()
+                    attempt.queued, attempt.decision, started=attempt.started, now=now
                 )
             case Conflicted(node, why):
                 where = f"bound to {node}" if node else "decided elsewhere"

@@ -17,11 +17,10 @@ from scheduler.cache.cluster_cache import ClusterCache
 from scheduler.errors import PluginError
 from scheduler.framework import invoke
 from scheduler.framework.effects import Condition, Effect, Patch, WaitUntil
-from scheduler.framework.filtering import run_filters
+from scheduler.framework.filtering import run_filters, run_pre_filters
 from scheduler.framework.invoke import CoroutineCall, call_plugin
 from scheduler.framework.observer import Observer
 from scheduler.framework.plugin import PermitPlugin, PreBindPlugin, Reserved, ReservePlugin
-from scheduler.framework.pre_filtering import run_pre_filters
 from scheduler.framework.rejection import Allow, Failure, PermitAnswer, Reject, Wait
 from scheduler.model.pod import Pod
 from scheduler.out_of_tree.plugin_supervisor import PluginSupervisor

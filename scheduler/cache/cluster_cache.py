@@ -246,6 +246,7 @@ class ClusterCache:
         if row is None:
             self._orphaned.setdefault(pod.node_name, {})[pod.uid] = pod
         else:
+            pod.share_node_name(self._columns.names[row])
             self._columns.add_pod(row, pod)
         if pod.malformed:
             self._malformed.setdefault(pod.node_name, {})[pod.uid] = pod

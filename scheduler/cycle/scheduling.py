@@ -37,14 +37,21 @@ from scheduler.framework.extender_protocol import (
     read_preempt,
     read_scores,
 )
-from scheduler.framework.filtering import diagnose, narrow, run_filters
+from scheduler.framework.filtering import (
+    PreFilterResult,
+    diagnose,
+    filter_nodes,
+    narrow,
+    run_filters,
+    run_pre_filters,
+)
 from scheduler.framework.invoke import call_plugin
 from scheduler.framework.observer import SILENT, Observer
 from scheduler.framework.plugin import FilterQuestion, PostFilterPlugin, Search
-from scheduler.framework.pre_filtering import PreFilterResult
 from scheduler.framework.profile import Profile
 from scheduler.framework.rejection import Candidate, Proposal, Refusal, Scores
-from scheduler.framework.templates import Answers, FreshAnswers, Templates
+from scheduler.framework.scoring import score_nodes
+from scheduler.framework.templates import Templates
 from scheduler.model.pod import Pod
 from scheduler.snapshot.node_table import NodeTable
 from scheduler.snapshot.tie_break import best, hash_of
@@ -101,18 +108,19 @@ def schedule(attempt: Attempt) -> Cycle:
     profile, pod, nodes, observer = attempt.profile, attempt.pod, attempt.nodes, attempt.observer
     if not len(nodes):
         return Retry(pod, NO_NODES, unschedulable=True)
-    answers: Answers = (
-        FreshAnswers(profile, pod, nodes, observer)
-        if attempt.templates is None
-        else attempt.templates.answers(profile, pod, nodes, observer)
-    )
+    # Nothing is kept about the first pod of a template: all plugins are called.
+    kept = attempt.templates and attempt.templates.about(profile, pod, nodes, observer)
     try:
         # Columns are built when a pod first needs them. Those of volumes take long on thousands of
         # nodes, so their construction pauses.
         for _ in nodes.prepare(pod):
             yield PAUSE
         with observer.extension_point("PreFilter") as set_status:
-            pre_filtered = answers.pre_filter()
+            pre_filtered = (
+                kept.pre_filter()
+                if kept
+                else run_pre_filters(profile.pre_filter, pod, nodes, observer)
+            )
             if pre_filtered.refused is not None:
                 resolvable = pre_filtered.refused.resolvable
                 set_status("Unschedulable" if resolvable else "UnschedulableAndUnresolvable")
@@ -122,9 +130,12 @@ def schedule(attempt: Attempt) -> Cycle:
             name = pod.nominated_node
             return Bind(pod, name, evaluated=1, feasible=1, ties=(name,))
         nominated = nominated_rows(attempt, nodes) if attempt.nominated else {}
-        # Extenders may reject the rest of the rows, and then all reasons are told.
-        diagnosed = bool(attempt.extenders)
-        filtered = answers.filter(pre_filtered, nominated, with_verdicts=diagnosed)
+        filtered = (
+            # Extenders may reject the rest of the rows, and then the pod needs all reasons.
+            kept.filter(pre_filtered, nominated, with_verdicts=bool(attempt.extenders))
+            if kept
+            else filter_nodes(profile, pre_filtered, pod, nodes, nominated, observer)
+        )
         assert len(filtered.feasible) == len(nodes)
         yield PAUSE
         if attempt.extenders:
@@ -137,7 +148,11 @@ def schedule(attempt: Attempt) -> Cycle:
         tied = rows
         if len(rows) > 1:  # upstream does not score a single node, either
             table = nodes.select(rows) if len(rows) < len(nodes) else nodes
-            totals = answers.score(rows, table)
+            totals = (
+                kept.score(rows, table)
+                if kept
+                else score_nodes(profile, pod, table, observer).totals
+            )
             yield PAUSE
             if attempt.extenders:
                 totals = yield from _add_extender_scores(attempt, totals, table)

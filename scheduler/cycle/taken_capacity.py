@@ -4,8 +4,7 @@ from collections.abc import Sequence
 
 from scheduler.cycle.scheduling import Attempt, nominated_rows
 from scheduler.errors import PluginError
-from scheduler.framework.filtering import run_filters
-from scheduler.framework.pre_filtering import run_pre_filters
+from scheduler.framework.filtering import run_filters, run_pre_filters
 from scheduler.model.pod import Pod
 
 

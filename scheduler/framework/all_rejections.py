@@ -11,10 +11,9 @@ import numpy as np
 
 from scheduler.errors import PluginError
 from scheduler.framework.diagnosis import Filtered, Verdict
-from scheduler.framework.filtering import filter_nodes
+from scheduler.framework.filtering import PreFilterResult, filter_nodes, outside, run_pre_filters
 from scheduler.framework.observer import Observer
 from scheduler.framework.plugin import FilterPlugin, PreFilterPlugin
-from scheduler.framework.pre_filtering import PreFilterResult, outside, run_pre_filters
 from scheduler.framework.profile import Profile
 from scheduler.framework.rejection import NodeMask
 from scheduler.model.pod import Pod

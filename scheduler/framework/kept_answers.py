@@ -4,16 +4,14 @@
 needed: not at all, for the rows that have changed, or for every row.
 """
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable
 
 import numpy as np
 
-from scheduler.framework.filtering import ask_filter
+from scheduler.framework.filtering import ask_filter, ask_pre_filter
 from scheduler.framework.invoke import call_plugin
-from scheduler.framework.observer import Observer
+from scheduler.framework.kept import Kept, Question, Values
 from scheduler.framework.plugin import FilterPlugin, PreFilterPlugin
-from scheduler.framework.pre_filtering import ask_pre_filter
 from scheduler.framework.profile import Weighted
 from scheduler.framework.rejection import (
     Failure,
@@ -22,144 +20,18 @@ from scheduler.framework.rejection import (
     Rejection,
     Scores,
 )
-from scheduler.framework.scoring import normalized_scores_of, raw_scores_of
-from scheduler.model.pod import Pod
+from scheduler.framework.scoring import check_scores, normalized_scores_of
 from scheduler.snapshot.arrays import Rows
-from scheduler.snapshot.change_log import ChangeLog, Reads
+from scheduler.snapshot.change_log import Reads
 from scheduler.snapshot.node_table import NodeTable
-
-_Values = tuple[int, ...]
-"""What a row has in each of the columns that were read."""
 
 _ROWS_REMEMBERED = 64
 """After more changes than this the plugin is called for all of them at once, which is cheaper."""
 _VALUES_KEPT = 1024
 
-_LOGS_MAXIMUM = 256
-"""Logs of columns that are gone pile up here; beyond this number all answers are given up."""
-
 
 class Unkeepable(Exception):  # noqa: N818 - not an error: the filters have to be run in the usual way
     """A filter could not judge some rows."""
-
-
-class Kept:
-    """Something that was computed from columns.
-
-    Args:
-        by_row: Whether a row of it depends on that row of the columns alone.
-    """
-
-    __slots__ = ("_logs", "_values_in", "by_row", "stale_rows", "stands")
-
-    def __init__(self, *, by_row: bool) -> None:
-        self.by_row = by_row
-        self.stands = False
-        self.stale_rows: set[int] = set()
-        """Rows that have changed since; never filled unless *by_row*."""
-        # What was read while the answer has been standing, and how to read one row of it again.
-        self._logs: set[ChangeLog] = set()
-        self._values_in: tuple[Callable[[int], int], ...] | None = None
-
-    def columns_changed(self, rows: Iterable[int] | None) -> None:
-        """Note that *rows* of a column have changed; any may have if None."""
-        if not self.stands:
-            return
-        if rows is None or not self.by_row:
-            self.give_up()
-        else:
-            self.stale_rows.update(rows)
-
-    def give_up(self) -> None:
-        """Compute all of it anew when it is needed."""
-        self.stands = False
-        self.stale_rows.clear()
-        self._logs.clear()
-
-    def rest_on(self, reads: Reads, directory: ChangeLog) -> None:
-        """Remember what was read for some rows; *directory* has no rows of its own."""
-        if not self.by_row or reads.keys() <= self._logs:
-            return
-        self._logs.update(reads)
-        numbers = [log.value_in for log in self._logs if log is not directory]
-        known = [each for each in numbers if each is not None]
-        self._values_in = tuple(known) if len(known) == len(numbers) else None
-        self.forget_rows()
-
-    def forget_rows(self) -> None:
-        """Forget what was answered about rows with certain values: there are more columns now."""
-
-    def values_in(self, row: int) -> _Values | None:
-        """Return all that the answer about *row* depends on; None if it is more than numbers.
-
-        Rows with the same numbers get the same answer, so the plugin is called for one of them.
-        """
-        if self._values_in is None:
-            return None
-        return tuple([value_in(row) for value_in in self._values_in])
-
-
-@dataclass(slots=True, eq=False)
-class _Dependents:
-    """What rests on one log, and the position up to which changes are known."""
-
-    position: int
-    kept: list[Kept]
-
-
-class Dependencies:
-    """Which answers of one template rest on which columns."""
-
-    __slots__ = ("_dependents", "additions")
-
-    def __init__(self) -> None:
-        self._dependents: dict[ChangeLog, _Dependents] = {}
-        self.additions = 0
-        """How often a plugin was asked."""
-
-    def add(self, kept: Kept, reads: Reads) -> None:
-        """Let *kept* rest on what was read to compute it."""
-        self.additions += 1
-        for log, position in reads.items():
-            known = self._dependents.get(log)
-            if known is None:
-                self._dependents[log] = _Dependents(position, [kept])
-                continue
-            # A column can change while another is read: a new one may take its place.
-            known.position = min(known.position, position)
-            if kept not in known.kept:
-                known.kept.append(kept)
-
-    def refresh(self) -> None:
-        """Tell every answer which rows have changed since the last time."""
-        if len(self._dependents) > _LOGS_MAXIMUM:
-            for dependents in self._dependents.values():
-                for kept in dependents.kept:
-                    kept.give_up()
-            self._dependents.clear()
-        for log, dependents in self._dependents.items():
-            if log.position != dependents.position:
-                rows = log.since(dependents.position)
-                dependents.position = log.position
-                for kept in dependents.kept:
-                    kept.columns_changed(rows)
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """The pod that is asked about now, and all nodes."""
-
-    pod: Pod
-    nodes: NodeTable
-    observer: Observer
-    dependencies: Dependencies
-
-    def settle(self, kept: Kept, reads: Reads) -> None:
-        """Let *kept* stand until something changes that was read for it."""
-        self.dependencies.add(kept, reads)
-        kept.rest_on(reads, self.nodes.change_logs.directory)
-        kept.stale_rows.clear()
-        kept.stands = self.nodes.change_logs.untracked not in reads
 
 
 class KeptPreFilter(Kept):
@@ -195,7 +67,7 @@ class KeptFilter(Kept):
         self.rejections: list[Rejection] = []
         self.rejected: NodeMask | None = None
         """Rows in any of the rejections; None if there is none."""
-        self._accepted: set[_Values] = set()
+        self._accepted: set[Values] = set()
         """The values of rows that were asked about and not rejected."""
 
     @property
@@ -343,13 +215,13 @@ class KeptScores(Kept):
         self.weighted = weighted
         self.normalizes = getattr(weighted.plugin, "normalize", None) is not None
         self.raw: Scores = np.zeros(0, dtype=np.int64)
-        """Over all rows, 0 where not asked; of no use unless *by_row*."""
+        """Over all rows, 0 where not asked; unless *by_row*, over the feasible ones."""
         self.asked: NodeMask = np.zeros(0, dtype=np.bool_)
         self.values: Scores | None = None
         """Normalized and weighted, over the feasible rows; None without an answer."""
         self._normal = Kept(by_row=False)
         self._silent = False
-        self._known: dict[_Values, int] = {}
+        self._known: dict[Values, int] = {}
         """The raw scores of rows with certain values."""
 
     @property
@@ -369,70 +241,93 @@ class KeptScores(Kept):
     ) -> Rows | None:
         """Bring the scores of the feasible *rows*, which *table* shows, up to date.
 
-        *same* says whether the same rows were feasible the last time. Returns the rows whose raw
-        scores are new (all of *rows* where the plugin is not asked by row); None if there is none.
+        *same* says whether the same rows were feasible the last time. Returns rows among which are
+        all whose scores are new; None if there is none.
 
         Raises:
             PluginError: If the plugin fails.
         """
-        if not self.by_row:
-            return None if self.stands and same else self._score_all(question, rows, table)
-        asked = self._update_raw(question, rows, same=same)
-        if not self.normalizes:
-            return asked
-        if asked is None and same and self._normal.stands:
+        pending = self._pending(question.nodes, rows, same=same)
+        known = pending is not None and self.by_row and self._take_known(pending)
+        if self.adds_by_row and (known or pending is None):
+            return pending
+        if pending is None and same and self._normal.stands:
             return None
-        self._normalize(question, self.raw[rows], table)
-        return rows
+        name, observer = self.weighted.plugin.name, question.observer
+        to_ask = None if known else pending
+        # One call: a plugin that scores well and normalizes badly has failed once, not each second
+        # time.
+        return call_plugin("Score", name, observer, self._answer, question, to_ask, rows, table)
 
-    def _score_all(self, question: Question, rows: Rows, table: NodeTable) -> Rows:
-        self.give_up()
-        with table.recording() as reads:
-            raw = self._ask(question, table)
-        self._silent = raw is None
-        if raw is None:
-            self.values = None
-        else:
-            with table.recording() as further:
-                self._set_values(question, raw, table)
-            reads.update({log: at for log, at in further.items() if log not in reads})
-        question.settle(self, reads)
-        return rows
-
-    def _update_raw(self, question: Question, rows: Rows, *, same: bool) -> Rows | None:
-        """Ask for the raw scores of those *rows* that are unknown or have changed; return them."""
-        nodes, first = question.nodes, not self.stands
-        if first:
+    def _pending(self, nodes: NodeTable, rows: Rows, *, same: bool) -> Rows | None:
+        """Return those of *rows* whose raw scores are unknown or have changed; None for none."""
+        if not self.by_row:
+            return None if self.stands and same else rows
+        if not self.stands:
             self.raw = np.zeros(len(nodes), dtype=np.int64)
             self.asked = np.zeros(len(nodes), dtype=np.bool_)
-            pending = rows
-        elif same and not self.stale_rows:
+            return rows
+        if same and not self.stale_rows:
             return None
-        else:
-            stale = np.fromiter(self.stale_rows, np.intp, len(self.stale_rows))
-            self.asked[stale] = False
-            pending = stale if same and len(rows) == len(nodes) else rows[~self.asked[rows]]
-            if not len(pending):
-                self.stale_rows.clear()
-                return None
-            if self._take_known(pending):
-                return pending
-        self.stands = False
-        with nodes.recording() as reads:
-            raw = self._ask(
-                question, nodes if len(pending) == len(nodes) else nodes.select(pending)
-            )
-        if not first and self._silent != (raw is None):
-            self.give_up()
+        stale = np.fromiter(self.stale_rows, np.intp, len(self.stale_rows))
+        self.stale_rows.clear()
+        self.asked[stale] = False
+        pending = stale if same and len(rows) == len(nodes) else rows[~self.asked[rows]]
+        return pending if len(pending) else None
+
+    def _answer(
+        self, question: Question, pending: Rows | None, rows: Rows, table: NodeTable
+    ) -> Rows:
+        """Call the plugin for *pending*, and let it normalize; return the rows that are new."""
+        plugin, pod = self.weighted.plugin, question.pod
+        if pending is not None and not self._score(question, pending, table):
             # Only about some rows has it something to say, against its promise: ask about all.
-            return self._update_raw(question, rows, same=False)
+            self.give_up()
+            everything = self._pending(question.nodes, rows, same=False)
+            assert everything is rows, "nothing is kept"
+            assert self._score(question, rows, table), "nothing is kept that could contradict"
+            pending = rows
+        if self.adds_by_row:
+            assert pending is not None, "called without need"
+            return pending
+        self._normal.give_up()
+        if self._silent:
+            self.values, self._normal.stands = None, True
+            return rows
+        raw, weight = self.raw[rows] if self.by_row else self.raw, self.weighted.weight
+        with table.recording() as reads:
+            normalized = normalized_scores_of(plugin, raw, pod, table)
+        self.values = normalized * weight if weight != 1 else normalized
+        question.settle(self._normal, reads)
+        return rows
+
+    def _score(self, question: Question, pending: Rows, table: NodeTable) -> bool:
+        """Ask for the raw scores of *pending*; False if they contradict those that are kept."""
+        nodes, plugin = question.nodes, self.weighted.plugin
+        self.stands = False
+        if self.by_row:
+            table = nodes if len(pending) == len(nodes) else nodes.select(pending)
+        with table.recording() as reads:
+            raw = plugin.score(question.pod, table)
+        if self.by_row and self._silent != (raw is None) and self.asked.any():
+            return False
         self._silent = raw is None
-        if raw is not None:
+        if raw is None:
+            raw = np.zeros(len(pending), dtype=np.int64)
+        else:
+            check_scores(plugin.name, raw, len(pending))
+            question.observer.evaluated("Score", plugin.name, len(pending))
+            if self.adds_by_row:  # nothing comes after
+                normalized_scores_of(plugin, raw, question.pod, table)
+        if self.by_row:
             self.raw[pending] = raw
-        self.asked[pending] = True
+            self.asked[pending] = True
+        else:
+            self.raw = raw
         question.settle(self, reads)
-        self._remember(pending)
-        return pending
+        if self.by_row:
+            self._remember(pending)
+        return True
 
     def forget_rows(self) -> None:
         """Forget which values of a row had which score."""
@@ -461,40 +356,3 @@ class KeptScores(Kept):
         for row in rows.tolist():
             if values := self.values_in(row):
                 self._known[values] = int(self.raw[row])
-
-    def _ask(self, question: Question, nodes: NodeTable) -> Scores | None:
-        plugin = self.weighted.plugin
-        raw = call_plugin(
-            "Score", plugin.name, question.observer, raw_scores_of, plugin, question.pod, nodes
-        )
-        if raw is None:
-            return None
-        question.observer.evaluated("Score", plugin.name, len(nodes))
-        if self.adds_by_row:  # nothing comes after: they must be valid as they are
-            normalized_scores_of(plugin, raw, question.pod, nodes)
-        return raw
-
-    def _normalize(self, question: Question, raw: Scores, table: NodeTable) -> None:
-        self._normal.give_up()
-        if self._silent:
-            self.values = None
-            self._normal.stands = True
-            return
-        with table.recording() as reads:
-            self._set_values(question, raw, table)
-        question.settle(self._normal, reads)
-
-    def _set_values(self, question: Question, raw: Scores, table: NodeTable) -> None:
-        plugin = self.weighted.plugin
-        normalized = call_plugin(
-            "Score",
-            plugin.name,
-            question.observer,
-            normalized_scores_of,
-            plugin,
-            raw,
-            question.pod,
-            table,
-        )
-        weight = self.weighted.weight
-        self.values = normalized * weight if weight != 1 else normalized

@@ -48,7 +48,7 @@ def score_nodes(profile: Profile, pod: Pod, nodes: NodeTable, observer: Observer
     with observer.extension_point("Score"):
         for each in profile.score:
             name, weight = each.plugin.name, each.weight
-            scores = call_plugin("Score", name, observer, scores_of, each.plugin, pod, nodes)
+            scores = call_plugin("Score", name, observer, _scores_of, each.plugin, pod, nodes)
             if scores is None:
                 continue
             observer.evaluated("Score", name, len(nodes))
@@ -60,30 +60,25 @@ def score_nodes(profile: Profile, pod: Pod, nodes: NodeTable, observer: Observer
     return Scored(totals, tuple(by_plugin))
 
 
-def scores_of(plugin: ScorePlugin, pod: Pod, nodes: NodeTable) -> tuple[Scores, Scores] | None:
+def _scores_of(plugin: ScorePlugin, pod: Pod, nodes: NodeTable) -> tuple[Scores, Scores] | None:
     """Return the scores of *plugin*, raw and normalized; None if it skips the pod.
 
     They are checked within the plugin's call, so that it is blamed for wrong ones.
     """
-    raw = raw_scores_of(plugin, pod, nodes)
-    return None if raw is None else (raw, normalized_scores_of(plugin, raw, pod, nodes))
-
-
-def raw_scores_of(plugin: ScorePlugin, pod: Pod, nodes: NodeTable) -> Scores | None:
-    """Return the raw scores of *plugin*, checked; None if it skips the pod."""
     raw = plugin.score(pod, nodes)
-    if raw is not None:
-        _check(plugin.name, raw, len(nodes))
-    return raw
+    if raw is None:
+        return None
+    check_scores(plugin.name, raw, len(nodes))
+    return raw, normalized_scores_of(plugin, raw, pod, nodes)
 
 
 def normalized_scores_of(plugin: ScorePlugin, raw: Scores, pod: Pod, nodes: NodeTable) -> Scores:
-    """Return *raw* scores from 0 to 100, as *plugin* normalizes them, checked."""
+    """Return *raw* scores as *plugin* normalizes them, if it does, checked to be 0 to 100."""
     normalized = raw
     normalize = getattr(plugin, "normalize", None)
     if normalize is not None:
         normalized = normalize(raw, pod, nodes)
-        _check(plugin.name, normalized, len(nodes))
+        check_scores(plugin.name, normalized, len(nodes))
     if len(normalized):
         low, high = int(normalized.min()), int(normalized.max())
         if low < 0 or high > MAX_NODE_SCORE:
@@ -95,7 +90,7 @@ def normalized_scores_of(plugin: ScorePlugin, raw: Scores, pod: Pod, nodes: Node
     return normalized
 
 
-def _check(plugin: str, scores: object, rows: int) -> None:
+def check_scores(plugin: str, scores: object, rows: int) -> None:
     """Raise PluginError unless *scores* is one whole number a row."""
     if not isinstance(scores, np.ndarray) or scores.shape != (rows,):
         raise PluginError(plugin, f"did not answer with one score for each of {rows} rows")

@@ -9,7 +9,7 @@ So a further pod of a template costs what has changed: usually the row that the 
 - Some rows have, and the plugin is ``node_local``: it is called for those rows.
 - Otherwise it is called for every row.
 
-Nothing here depends on time, and nothing is believed: an answer from this module equals the one
+Nothing here depends on time, and nothing is assumed: an answer from this module equals the one
 that the plugins would give, which the tests check over random histories.
 
 Upstream keeps less: opportunistic batching (KEP-5598) reuses the order of the nodes for the next
@@ -19,29 +19,24 @@ pod of the same signature, within half a second.
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 import numpy as np
 
 from scheduler.framework.diagnosis import Filtered, Verdict
-from scheduler.framework.filtering import Judged, filter_nodes, judged_closed, run_filters
-from scheduler.framework.kept_answers import (
-    Dependencies,
-    KeptFilter,
-    KeptPreFilter,
-    KeptScores,
-    Question,
-    Unkeepable,
-)
-from scheduler.framework.observer import Observer
-from scheduler.framework.pre_filtering import (
+from scheduler.framework.filtering import (
+    Judged,
     PreFilterResult,
-    combine_pre_filters,
+    filter_nodes,
+    judged_closed,
+    run_filters,
     run_pre_filters,
 )
+from scheduler.framework.kept import Dependencies, Question
+from scheduler.framework.kept_answers import KeptFilter, KeptPreFilter, KeptScores, Unkeepable
+from scheduler.framework.observer import Observer
 from scheduler.framework.profile import Profile
 from scheduler.framework.rejection import NodeMask, Scores
-from scheduler.framework.scoring import score_nodes
 from scheduler.model.pod import Pod
 from scheduler.snapshot.arrays import Rows
 from scheduler.snapshot.node_table import NodeTable
@@ -52,61 +47,6 @@ _Key = tuple[str, bytes]
 _BYTES_MAXIMUM: Final = 64 << 20
 _SEEN_MAXIMUM: Final = 4096
 """Templates of which one pod was seen; about most of them no further one comes."""
-
-
-class Answers(Protocol):
-    """What the plugins answer about one pod."""
-
-    def pre_filter(self) -> PreFilterResult:
-        """Return the combined answers of the pre-filter plugins."""
-        ...
-
-    def filter(
-        self,
-        pre_filtered: PreFilterResult,
-        nominated: Mapping[int, Sequence[Pod]],
-        *,
-        with_verdicts: bool,
-    ) -> Filtered:
-        """Judge every row; without *with_verdicts* they are needed only if no row is feasible.
-
-        A row with *nominated* pods must be able to take the pod with them and without.
-        """
-        ...
-
-    def score(self, rows: Rows, table: NodeTable) -> Scores:
-        """Return the total score of each of *rows*, all of them feasible, which *table* shows."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class FreshAnswers:
-    """All plugins are called, and nothing is kept."""
-
-    profile: Profile
-    pod: Pod
-    nodes: NodeTable
-    observer: Observer
-
-    def pre_filter(self) -> PreFilterResult:
-        """Call every pre-filter plugin."""
-        return run_pre_filters(self.profile.pre_filter, self.pod, self.nodes, self.observer)
-
-    def filter(
-        self,
-        pre_filtered: PreFilterResult,
-        nominated: Mapping[int, Sequence[Pod]],
-        *,
-        with_verdicts: bool,  # noqa: ARG002 - they come for nothing
-    ) -> Filtered:
-        """Call every filter plugin."""
-        return filter_nodes(
-            self.profile, pre_filtered, self.pod, self.nodes, nominated, self.observer
-        )
-
-    def score(self, rows: Rows, table: NodeTable) -> Scores:  # noqa: ARG002 - those of the table
-        """Call every score plugin."""
-        return score_nodes(self.profile, self.pod, table, self.observer).totals
 
 
 class Template:
@@ -170,19 +110,16 @@ class Template:
             + (0 if self._scored is None else self._scored.nbytes)
         )
 
-    def about(self, pod: Pod, nodes: NodeTable, observer: Observer) -> "KeptAnswers":
-        """Return the answers about *pod*; what has changed until now is taken into account."""
-        self.dependencies.refresh()
-        return KeptAnswers(self, Question(pod, nodes, observer, self.dependencies))
-
     def pre_filter(self, question: Question) -> PreFilterResult:
-        """See `Answers.pre_filter`."""
+        """Return the combined answers of the pre-filter plugins."""
         result = self._pre_filtered
         if result is None or not all(each.stands for each in self._pre_filters.values()):
-            result = self._pre_filtered = combine_pre_filters(
+            result = self._pre_filtered = run_pre_filters(
                 self.profile.pre_filter,
+                question.pod,
                 question.nodes,
-                lambda plugin: self._pre_filters[plugin.name].update(question),
+                question.observer,
+                lambda plugin, *_: self._pre_filters[plugin.name].update(question),
             )
         return result
 
@@ -226,7 +163,7 @@ class Template:
         return judged
 
     def score(self, question: Question, rows: Rows, table: NodeTable) -> Scores:
-        """See `Answers.score`."""
+        """Return the total score of each of *rows*, all feasible, which *table* shows."""
         if not self._scores:
             return np.ones(len(rows), dtype=np.int64)
         scored, self._scored = self._scored, None
@@ -285,7 +222,11 @@ class KeptAnswers:
         *,
         with_verdicts: bool,
     ) -> Filtered:
-        """Call the filters whose answers do not stand, for the rows that have changed."""
+        """Call the filters whose answers do not stand, for the rows that have changed.
+
+        A row with *nominated* pods must be able to take the pod with them and without. Unless
+        *with_verdicts*, they are there only if no row is feasible.
+        """
         question = self.question
         pod, nodes, observer = question.pod, question.nodes, question.observer
         if pre_filtered.only is None and 2 * len(nominated) <= len(nodes):
@@ -352,8 +293,10 @@ class Templates:
     def __len__(self) -> int:
         return len(self._templates)
 
-    def answers(self, profile: Profile, pod: Pod, nodes: NodeTable, observer: Observer) -> Answers:
-        """Return how to ask the plugins of *profile* about *pod*.
+    def about(
+        self, profile: Profile, pod: Pod, nodes: NodeTable, observer: Observer
+    ) -> KeptAnswers | None:
+        """Return what is kept about *pod*; None for the first pod of a template.
 
         A template is kept from its second pod on: pods that are unlike all others must not displace
         the answers about those that come by the hundred.
@@ -371,11 +314,12 @@ class Templates:
             self._seen[key] = None
             if len(self._seen) > _SEEN_MAXIMUM:
                 self._seen.popitem(last=False)
-            return FreshAnswers(profile, pod, nodes, observer)
+            return None
         if template is None:
             template = self._templates[key] = Template(profile, nodes)
         self._last = template
-        return template.about(pod, nodes, observer)
+        template.dependencies.refresh()
+        return KeptAnswers(template, Question(pod, nodes, observer, template.dependencies))
 
     def clear(self) -> None:
         """Drop everything, as after a change of the configuration."""

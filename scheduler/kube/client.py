@@ -35,6 +35,8 @@ from scheduler.kube.fence import Fence
 from scheduler.kube.rate_limit import RateLimiter
 
 JSON: Final = "application/json"
+METADATA: Final = f"{JSON};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,{JSON}"
+"""Asks for the metadata of listed objects alone; whoever cannot leave out the rest sends it all."""
 
 CONNECTIONS_DEFAULT: Final = 100
 CONNECT_SECONDS: Final = 10.0
@@ -106,6 +108,7 @@ class ApiClient:
         observer: Receives every request.
         timeout_seconds: How long a request may take, connecting included.
         connections: How many requests may be under way at once; more wait in line.
+        accept: The Accept header: what of an object answers hold.
     """
 
     def __init__(
@@ -117,6 +120,7 @@ class ApiClient:
         observer: RequestObserver = SILENT_REQUESTS,
         timeout_seconds: float = 30.0,
         connections: int = CONNECTIONS_DEFAULT,
+        accept: str = JSON,
     ) -> None:
         self._credentials = credentials
         self._limiter = limiter
@@ -129,7 +133,7 @@ class ApiClient:
         self._fence = Fence()
         # No compression: bandwidth is not scarce, and decompressing would cost time of the one
         # thread in which pods are scheduled.
-        self._headers = {"User-Agent": user_agent, "Accept": JSON, "Accept-Encoding": "identity"}
+        self._headers = {"User-Agent": user_agent, "Accept": accept, "Accept-Encoding": "identity"}
         self._requests: aiohttp.ClientSession
         self._watches: aiohttp.ClientSession
 

@@ -43,6 +43,15 @@ class ObjectChanged(msgspec.Struct, Generic[T], gc=False):
 
 
 @dataclass(frozen=True, slots=True)
+class Identity:
+    """Which object it is, and in which version."""
+
+    key: Key
+    uid: str
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
 class Unreadable:
     """A change of an object that cannot be read and becomes no partial object.
 
@@ -108,6 +117,19 @@ class _Named(msgspec.Struct):
     metadata: ObjectMeta = ObjectMeta()
 
 
+class _BareIdentity(msgspec.Struct, rename="camel", gc=False):
+    name: str
+    uid: str
+    resource_version: str
+    namespace: str = ""
+
+
+class _Identified(msgspec.Struct, gc=False):
+    """An object of which nothing is read but which one it is."""
+
+    metadata: _BareIdentity
+
+
 class _Parts(msgspec.Struct):
     """An object whose parts are read one by one."""
 
@@ -142,6 +164,7 @@ _decode_raw_event = msgspec.json.Decoder(_RawEvent).decode
 _decode_status = msgspec.json.Decoder(_Status).decode
 _decode_named = msgspec.json.Decoder(_Named).decode
 _decode_parts = msgspec.json.Decoder(_Parts).decode
+_decode_identified = msgspec.json.Decoder(_Identified).decode
 
 
 def _decode_custom(raw: bytes | msgspec.Raw) -> CustomObject:
@@ -187,9 +210,10 @@ class ObjectDecoder(Generic[T]):
                     event = self._decode_event(line)
                     found = event.object
                     if event.type in _CHANGES and found.metadata.name:
-                        watched.check(found)
                         if not watched.annotations:
                             force_setattr(found.metadata, "annotations", _NO_ANNOTATIONS)
+                        watched.check(found)
+                        watched.share(found)
                         return event
                 except (msgspec.DecodeError, MalformedObject):
                     pass
@@ -216,12 +240,9 @@ class ObjectDecoder(Generic[T]):
     def item(self, raw: msgspec.Raw) -> T | Unreadable:
         """Read one item of a list."""
         try:
-            found = self._decode_object(raw)
-            self._check(found)
+            return self._finish(self._decode_object(raw), raw)
         except (msgspec.DecodeError, MalformedObject):
             return self._read_leniently(raw, "")
-        self._trim(found, raw)
-        return found
 
     def _unusual(self, line: bytes) -> WatchEvent[T]:
         """Read what is no change, or a change that cannot be read at once."""
@@ -240,16 +261,13 @@ class ObjectDecoder(Generic[T]):
         """Read an object with nulls; make a malformed one a partial object, or `Unreadable`."""
         try:
             content = msgspec.json.encode(_without_nulls(msgspec.json.decode(raw)))
-            found = self._decode_object(content)
-            self._check(found)
+            return self._finish(self._decode_object(content), raw)
         except MalformedObject as malformed:
             return self._partial(content, type_, str(malformed))
         except msgspec.ValidationError as invalid:
             return self._partial(content, type_, _problem_of(invalid))
         except msgspec.DecodeError as broken:
             return Unreadable(type_, ("", ""), "", f"object: not JSON: {broken}")
-        self._trim(found, raw)
-        return found
 
     def _partial(self, content: bytes, type_: str, problem: str) -> T | Unreadable:
         try:
@@ -264,22 +282,36 @@ class ObjectDecoder(Generic[T]):
         key = (metadata.namespace, metadata.name)
         return Unreadable(type_, key, metadata.resource_version, problem)
 
-    def _check(self, found: T) -> None:
+    def _finish(self, found: T, raw: msgspec.Raw) -> T:
+        """Drop what nobody reads, check the rest, and keep the JSON for extenders that receive it.
+
+        Raises:
+            MalformedObject: If a value cannot be read.
+        """
         if not found.metadata.name:
             raise MalformedObject("metadata.name", "an object without a name")
-        self._watched.check(found)
-
-    def _trim(self, found: T, raw: msgspec.Raw | bytes) -> None:
-        """Drop annotations that no plugin reads; keep the JSON for extenders that receive it."""
-        if self._watched.raw and isinstance(found, Raw):
-            found.keep_raw(bytes(raw))
+        # Before the rest: objects that differ in nothing else share what they have.
         if not self._watched.annotations:
             force_setattr(found.metadata, "annotations", _NO_ANNOTATIONS)
+        self._watched.check(found)
+        self._watched.share(found)
+        if self._watched.raw and isinstance(found, Raw):
+            found.keep_raw(bytes(raw))
+        return found
 
 
 def key_of(found: T) -> Key:
     """Return namespace and name of *found*."""
     return (found.metadata.namespace, found.metadata.name)
+
+
+def identity_of(raw: msgspec.Raw) -> Identity | None:
+    """Read which object an item of a list is, and nothing else; None where it does not say."""
+    try:
+        found = _decode_identified(raw).metadata
+    except msgspec.DecodeError:
+        return None
+    return Identity((found.namespace, found.name), found.uid, found.resource_version)
 
 
 def _bookmark(raw: msgspec.Raw) -> Bookmark:

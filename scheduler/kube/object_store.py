@@ -46,20 +46,34 @@ class ObjectStore(Generic[T]):
             if problem := getattr(new, "malformed", ""):
                 self._observer.object_malformed(self.watched.resource, _spell(key), problem)
             self._sink(Added(self.watched.resource, new))
-        elif equal(old, new) and not self._version_counts(old, new) and not self._lacks_raw(old):
-            # A heartbeat: nothing that we read differs, so only the metadata is replaced. The parts
-            # of the old object stay, since cache and queue reference them already: memory is
-            # shared.
-            kept = self.objects[key] = msgspec.structs.replace(old, metadata=new.metadata)
-            if self.watched.raw and isinstance(new, Raw) and isinstance(kept, Raw):
-                kept.keep_raw(new.raw)
-        else:
+        elif not self.refresh(key, new):
             self.objects[key] = new
             problem = getattr(new, "malformed", "")
             # Report a problem once, and not with each version that still has it.
             if problem and problem != getattr(old, "malformed", ""):
                 self._observer.object_malformed(self.watched.resource, _spell(key), problem)
             self._sink(Updated(self.watched.resource, old, new))
+
+    def refresh(self, key: Key, new: T) -> bool:
+        """Take over the version of *new*, unless it differs otherwise from the object under *key*.
+
+        Returns:
+            Whether *new* holds nothing that is worth a fact, and can be dropped.
+        """
+        old = self.objects.get(key)
+        if old is None or self._lacks_raw(old) or self._version_counts(old, new):
+            return False
+        if not equal(old, new):
+            return False
+        # A heartbeat, or an object that is listed again. Only the version is replaced: the parts of
+        # the old object stay, since cache and queue reference them already.
+        version = new.metadata.resource_version
+        if old.metadata.resource_version != version:
+            metadata = msgspec.structs.replace(old.metadata, resource_version=version)
+            old = self.objects[key] = msgspec.structs.replace(old, metadata=metadata)
+        if self.watched.raw and isinstance(new, Raw) and isinstance(old, Raw):
+            old.keep_raw(new.raw)
+        return True
 
     def remove(self, key: Key, *, seen: bool) -> None:
         """Remove the object under *key*, if there is one; *seen* as in `Deleted`."""

@@ -22,6 +22,7 @@ import random
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing
+from dataclasses import dataclass, field
 from typing import Final, Generic, Protocol
 
 from scheduler.errors import (
@@ -36,7 +37,6 @@ from scheduler.errors import (
 )
 from scheduler.kube.decode import (
     ADDED,
-    DELETED,
     MODIFIED,
     Bookmark,
     Key,
@@ -49,13 +49,13 @@ from scheduler.kube.decode import (
 )
 from scheduler.kube.object_store import ObjectStore
 from scheduler.kube.reflector_timeouts import ReflectorTimeouts, SharedBackoff
+from scheduler.kube.relist import Relist
+from scheduler.kube.slices import SLICE_OBJECTS, Slices
 from scheduler.kube.watch_observer import SILENT_WATCHES, WatchObserver
 from scheduler.kube.watched import T, Watched
 from scheduler.model.fact import Fact, Listed
 
 PAGE_OBJECTS: Final = 500
-# A few milliseconds of work; then the event loop may run other tasks.
-SLICE_OBJECTS: Final = 200
 # A watch shorter than this, with nothing in it, is a failure in disguise: following at once would
 # spin.
 SHORTEST_WATCH_SECONDS: Final = 1.0
@@ -242,6 +242,8 @@ class Reflector(Generic[T]):
                     await self._complete(listing, event.version)
                     break
                 self._collect(listing, event)
+                if listing.slices.is_full(len(line)):
+                    await asyncio.sleep(0)
             else:
                 # A server older than streaming lists ignores the parameter and never marks the end.
                 self._streaming = False
@@ -258,13 +260,13 @@ class Reflector(Generic[T]):
         while True:
             page = self._decoder.page(await self._client.get(self.watched.path, params))
             version = version or page.metadata.resource_version
-            for index, raw in enumerate(page.items or (), start=1):
+            for raw in page.items or ():
                 found = self._decoder.item(raw)
                 event: WatchEvent[T] = (
                     found if isinstance(found, Unreadable) else ObjectChanged(ADDED, found)
                 )
                 self._collect(listing, event)
-                if index % SLICE_OBJECTS == 0:
+                if listing.slices.is_full(len(raw)):
                     await asyncio.sleep(0)
             if not page.metadata.continue_:
                 break
@@ -313,17 +315,22 @@ class Reflector(Generic[T]):
                     raise _error(self.watched.path, event)
             if self._failures or self._denied:
                 self._succeed()
+            # A connection that was behind delivers half a megabyte at once.
+            if count % SLICE_OBJECTS == 0:
+                await asyncio.sleep(0)
         return count
 
     def _collect(self, listing: "_Listing[T]", event: WatchEvent[T]) -> None:
-        """Apply an event of the first list at once; stage an event of a later list."""
+        """Apply an event of the first list at once; of a later list, hold what differs."""
+        relist = listing.relist
         match event:
-            case ObjectChanged() if listing.staged is None:
-                self._objects.apply(event)
+            case ObjectChanged() if relist is not None:
+                relist.add(event)
             case ObjectChanged():
-                listing.stage(event)
+                self._objects.apply(event)
             case Unreadable():
-                listing.keep(event, self.store)
+                if relist is not None:
+                    relist.keep(event)
                 self._objects.report(event)
             case WatchError():
                 raise _error(self.watched.path, event)
@@ -332,8 +339,8 @@ class Reflector(Generic[T]):
 
     async def _complete(self, listing: "_Listing[T]", version: str) -> None:
         """End a list: send how it differs from the store, and be ready to follow from *version*."""
-        if listing.staged is not None:
-            await self._apply_staged(listing.staged)
+        if listing.relist is not None:
+            await listing.relist.apply()
         self._version = version
         self._last_line_at = self._clock()
         self._succeed()
@@ -343,48 +350,23 @@ class Reflector(Generic[T]):
         self.lists += 1
         self._send_listed()
 
-    async def _apply_staged(self, staged: dict[Key, T]) -> None:
-        # Additions before deletions: in between, the cache may show a node too full, which delays a
-        # pod, and never one too empty, which would over-commit the node.
-        for index, found in enumerate(staged.values(), start=1):
-            self._objects.apply(ObjectChanged(MODIFIED, found))
-            if index % SLICE_OBJECTS == 0:
-                await asyncio.sleep(0)
-        # Sorted, since a set has another order in each process and a simulated run must have one.
-        for index, key in enumerate(sorted(self.store.keys() - staged.keys()), start=1):
-            self._objects.remove(key, seen=False)
-            if index % SLICE_OBJECTS == 0:
-                await asyncio.sleep(0)
-
     def _send_listed(self) -> None:
         if not self._listed:
             self._listed = True
             self._sink(Listed(self._resource))
 
     def _new_listing(self) -> "_Listing[T]":
-        """Begin a list. The first one is not staged: there is nothing to compare it with."""
-        return _Listing(self._clock(), {} if self.store else None)
+        """Begin a list. Nothing is held of the first one: there is nothing that it differs from."""
+        return _Listing(self._clock(), Relist(self._objects) if self.store else None)
 
 
+@dataclass(frozen=True, slots=True)
 class _Listing(Generic[T]):
-    """A list under way; *staged* is None where the store was empty, so that all is new."""
+    """A list under way; *relist* is None where the store was empty, so that all is new."""
 
-    def __init__(self, started_at: float, staged: dict[Key, T] | None) -> None:
-        self.started_at = started_at
-        self.staged = staged
-
-    def stage(self, change: ObjectChanged[T]) -> None:
-        assert self.staged is not None, "the first list is applied at once"
-        key = key_of(change.object)
-        if change.type == DELETED:
-            self.staged.pop(key, None)
-        else:
-            self.staged[key] = change.object
-
-    def keep(self, event: Unreadable, store: Mapping[Key, T]) -> None:
-        """Let the last good version of an unreadable object stay."""
-        if self.staged is not None and event.type != DELETED and event.key in store:
-            self.staged[event.key] = store[event.key]
+    started_at: float
+    relist: Relist[T] | None
+    slices: Slices = field(default_factory=Slices)
 
 
 def _error(path: str, failure: WatchError) -> ApiError:

@@ -40,6 +40,10 @@ def _unchecked(_: KubeObject) -> None:
     """Check nothing: decoding has read everything already."""
 
 
+def _unshared(_: KubeObject) -> None:
+    """Share nothing: there are few objects of the kind, or they have little in common."""
+
+
 @dataclass(frozen=True, slots=True)
 class Watched(Generic[T]):
     """A resource, and how its objects are read.
@@ -49,6 +53,7 @@ class Watched(Generic[T]):
         path: Where the API server lists it, in all namespaces.
         kind: The struct that holds one object.
         check: Reads what decoding left unread; raises MalformedObject.
+        share: Replaces parts of an object by equal ones of other objects, to save memory.
         field_selector: Selects the objects at the server; empty for all.
         optional: Scheduling goes on where the server has no such resource or forbids it.
         annotations: Whether annotations are kept: they are large, and only some plugins read them.
@@ -61,6 +66,7 @@ class Watched(Generic[T]):
     path: str
     kind: type[T]
     check: Callable[[T], None] = _unchecked
+    share: Callable[[T], None] = _unshared
     field_selector: str = ""
     optional: bool = False
     annotations: bool = False
@@ -96,6 +102,7 @@ PODS: Final = Watched(
     "/api/v1/pods",
     Pod,
     check=Pod.check,
+    share=Pod.share,
     field_selector="status.phase!=Succeeded,status.phase!=Failed",
 )
 # A pod that a kubelet rejects becomes Failed. The watch above sends that as a deletion, with the
@@ -105,9 +112,10 @@ FAILED_PODS: Final = Watched(
     "/api/v1/pods",
     Pod,
     check=Pod.check,
+    share=Pod.share,
     field_selector="status.phase=Failed",
 )
-NODES: Final = Watched(Resource.NODE, "/api/v1/nodes", Node, check=Node.check)
+NODES: Final = Watched(Resource.NODE, "/api/v1/nodes", Node, check=Node.check, share=Node.share)
 NAMESPACES: Final = Watched(Resource.NAMESPACE, "/api/v1/namespaces", Namespace)
 SERVICES: Final = Watched(Resource.SERVICE, "/api/v1/services", Service, optional=True)
 REPLICATION_CONTROLLERS: Final = Watched(

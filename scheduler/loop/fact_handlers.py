@@ -222,6 +222,7 @@ class FactHandlers:
 
     def _assigned_added(self, pod: Pod, now: float) -> None:
         self._cache.add_pod(pod)
+        self._binding.watch_lag.confirmed(pod.uid, now)
         self._queue.requeue_on(Change(ASSIGNED_POD_ADD, None, pod), now)
         self._other_schedulers.pod_placed(pod, now)
 

@@ -6,15 +6,25 @@ them into the selector when it creates the pod (``pkg/registry/core/pod/strategy
 Source: ``kube-scheduler/framework/types.go`` (AffinityTerm, PodInfo.Update).
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from enum import Enum, auto
-from functools import lru_cache
+from functools import cached_property
 from typing import Final
+from weakref import WeakValueDictionary
+
+import msgspec
 
 from scheduler.errors import MalformedObject
 from scheduler.model.affinity import Affinity, PodAffinity, PodAffinityTerm
-from scheduler.model.selectors import NOTHING, Selector, compile_selector
+from scheduler.model.pod_set import (
+    NamespaceScope,
+    PodSet,
+    Weighted,
+    WeightedPods,
+    weighted,
+)
+from scheduler.model.selectors import NOTHING, Selector, all_match, compile_selector
 
 
 class TermKind(Enum):
@@ -48,6 +58,14 @@ class AffinityTerm:
     namespaces: frozenset[str]
     namespace_selector: Selector = NOTHING
     weight: int = 0
+    _hash: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        who = self.selector, self.namespaces, self.namespace_selector
+        object.__setattr__(self, "_hash", hash((self.topology_key, self.weight, *who)))
+
+    def __hash__(self) -> int:
+        return self._hash
 
     def matches(
         self, namespace: str, labels: Mapping[str, str], namespace_labels: Mapping[str, str]
@@ -57,10 +75,30 @@ class AffinityTerm:
             namespace in self.namespaces or self.namespace_selector.matches(namespace_labels)
         ) and self.selector.matches(labels)
 
+    @property
+    def pods(self) -> PodSet:
+        """The pods that the term of an incoming pod matches.
 
-@dataclass(frozen=True, slots=True)
+        A quirk of upstream's is kept: a namespace selector that matches a namespace without labels
+        selects every namespace.
+        """
+        if self.namespace_selector == NOTHING:
+            return PodSet(self.namespaces, self.selector, terminating=True)
+        if self.namespace_selector.matches(_UNLABELLED):
+            return PodSet(None, self.selector, terminating=True)
+        scope = NamespaceScope(self.namespaces, self.namespace_selector)
+        return PodSet(None, self.selector, terminating=True, scopes=(scope,))
+
+
+_UNLABELLED: Final[Mapping[str, str]] = {}
+
+
+@dataclass(frozen=True, eq=False)
 class PodAffinityTerms:
     """All affinity terms of one pod.
+
+    Pods of one template share one object while any of them lives. What is derived from thousands of
+    terms is therefore made once for each template, and not for each attempt.
 
     Args:
         required_affinity: Terms of which every one must be met.
@@ -89,6 +127,56 @@ class PodAffinityTerms:
         yield from self.required_anti_affinity
         yield from self.preferred
 
+    @cached_property
+    def wanted_keys(self) -> tuple[str, ...]:
+        """The topology keys of the required affinity, each once."""
+        return tuple(dict.fromkeys(term.topology_key for term in self.required_affinity))
+
+    @cached_property
+    def wanted(self) -> PodSet:
+        """The pods that match all terms of the required affinity."""
+        assert self.required_affinity, "without a term every pod would match"
+        pods = [term.pods for term in self.required_affinity]
+        listed = [each.namespaces for each in pods if each.namespaces is not None]
+        scopes = dict.fromkeys(scope for each in pods for scope in each.scopes)
+        return PodSet(
+            frozenset.intersection(*listed) if listed else None,
+            all_match(each.selector for each in pods),
+            terminating=True,
+            scopes=tuple(scopes),
+        )
+
+    @cached_property
+    def avoided(self) -> Mapping[str, Weighted]:
+        """The pods that the required anti-affinity matches, by topology key."""
+        return _by_key(self.required_anti_affinity, lambda _: 1)
+
+    @cached_property
+    def liked(self) -> Mapping[str, Weighted]:
+        """The pods that preferred terms match, by topology key, with the weights of the terms."""
+        return _by_key(self.preferred, lambda term: term.weight)
+
+    @cached_property
+    def mentioned(self) -> Mapping[str, Weighted]:
+        """The same pods, each with the number of terms that match it."""
+        return _by_key(self.preferred, lambda _: 1)
+
+    @cached_property
+    def counted(self) -> tuple[PodSet | WeightedPods, ...]:
+        """Everything that is counted for the required and the preferred terms."""
+        parts = (*self.avoided.values(), *self.liked.values())
+        wanted = (self.wanted,) if self.required_affinity else ()
+        return tuple(dict.fromkeys((*wanted, *(counted for counted, _ in parts))))
+
+
+def _by_key(
+    terms: Iterable[AffinityTerm], weight: Callable[[AffinityTerm], int]
+) -> Mapping[str, Weighted]:
+    found: dict[str, list[tuple[PodSet, int]]] = {}
+    for term in terms:
+        found.setdefault(term.topology_key, []).append((term.pods, weight(term)))
+    return {key: weighted(parts) for key, parts in found.items()}
+
 
 NO_TERMS: Final = PodAffinityTerms()
 
@@ -101,6 +189,21 @@ def read_terms(affinity: Affinity | None, namespace: str) -> PodAffinityTerms:
     """
     if affinity is None or (affinity.pod_affinity is None and affinity.pod_anti_affinity is None):
         return NO_TERMS
+    key = namespace, _written(affinity.pod_affinity), _written(affinity.pod_anti_affinity)
+    terms = _shared.get(key)
+    if terms is None:
+        terms = _shared[key] = _compile(affinity, namespace)
+    return terms
+
+
+_shared: Final = WeakValueDictionary[tuple[str, bytes, bytes], PodAffinityTerms]()
+"""The terms of living pods, by what is written. Pods of one template share theirs, and look-ups of
+terms in dictionaries end at the first comparison, by identity."""
+
+_written: Final = msgspec.msgpack.Encoder().encode
+
+
+def _compile(affinity: Affinity, namespace: str) -> PodAffinityTerms:
     affine, anti = affinity.pod_affinity or _EMPTY, affinity.pod_anti_affinity or _EMPTY
     problems: list[str] = []
 
@@ -111,31 +214,19 @@ def read_terms(affinity: Affinity | None, namespace: str) -> PodAffinityTerms:
             problems.append(f"{what}: {problem}")
             return ()
 
-    return _shared(
-        PodAffinityTerms(
-            required_affinity=read(
-                "requiredAffinityTerms",
-                lambda: _required(affine, TermKind.REQUIRED_AFFINITY, namespace),
-            ),
-            required_anti_affinity=read(
-                "requiredAntiAffinityTerms",
-                lambda: _required(anti, TermKind.REQUIRED_ANTI_AFFINITY, namespace),
-            ),
-            preferred=read("preferredAffinityTerms", lambda: _preferred(affine, 1, namespace))
-            + read("preferredAntiAffinityTerms", lambda: _preferred(anti, -1, namespace)),
-            problem=f"[{', '.join(problems)}]" if len(problems) > 1 else "".join(problems),
-        )
+    return PodAffinityTerms(
+        required_affinity=read(
+            "requiredAffinityTerms",
+            lambda: _required(affine, TermKind.REQUIRED_AFFINITY, namespace),
+        ),
+        required_anti_affinity=read(
+            "requiredAntiAffinityTerms",
+            lambda: _required(anti, TermKind.REQUIRED_ANTI_AFFINITY, namespace),
+        ),
+        preferred=read("preferredAffinityTerms", lambda: _preferred(affine, 1, namespace))
+        + read("preferredAntiAffinityTerms", lambda: _preferred(anti, -1, namespace)),
+        problem=f"[{', '.join(problems)}]" if len(problems) > 1 else "".join(problems),
     )
-
-
-@lru_cache(maxsize=4096)
-def _shared(terms: PodAffinityTerms) -> PodAffinityTerms:
-    """Return one object for all equal *terms*.
-
-    Pods of one template then share their terms, and look-ups of terms in dictionaries end at the
-    first comparison, by identity.
-    """
-    return terms
 
 
 _EMPTY: Final = PodAffinity()
@@ -147,10 +238,8 @@ def _required(affinity: PodAffinity, kind: TermKind, namespace: str) -> Iterator
 
 
 def _preferred(affinity: PodAffinity, sign: int, namespace: str) -> Iterator[AffinityTerm]:
-    for weighted in affinity.preferred_during_scheduling_ignored_during_execution:
-        yield _read(
-            weighted.pod_affinity_term, TermKind.PREFERRED, sign * weighted.weight, namespace
-        )
+    for each in affinity.preferred_during_scheduling_ignored_during_execution:
+        yield _read(each.pod_affinity_term, TermKind.PREFERRED, sign * each.weight, namespace)
 
 
 def _read(written: PodAffinityTerm, kind: TermKind, weight: int, namespace: str) -> AffinityTerm:

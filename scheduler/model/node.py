@@ -1,6 +1,10 @@
 """A node: the fields that scheduling reads."""
 
 from functools import cached_property
+from typing import Final
+from weakref import WeakValueDictionary
+
+from msgspec.structs import force_setattr
 
 from scheduler.errors import MalformedObject
 from scheduler.model import quantity
@@ -16,7 +20,7 @@ class NodeSpec(Struct, frozen=True):
     taints: tuple[Taint, ...] = ()
 
 
-class ContainerImage(Struct, frozen=True):
+class ContainerImage(Struct, frozen=True, weakref=True, gc=True):
     """An image that is present on a node, with all its names."""
 
     names: tuple[str, ...] = ()
@@ -66,6 +70,17 @@ class Node(Struct, Raw, frozen=True, dict=True, gc=True):
         """How many pods the kubelet admits."""
         return self.allocatable.get(PODS, 0)
 
+    def share(self) -> None:
+        """Take over the images that other live nodes have as well.
+
+        Called once, before anybody else sees the node. Fifty images with two names each are most of
+        a node, and a cluster's nodes have much the same ones.
+        """
+        images = tuple(
+            _images.setdefault((each.names, each.size_bytes), each) for each in self.status.images
+        )
+        force_setattr(self.status, "images", images)
+
     def check(self) -> None:
         """Parse what is parsed lazily.
 
@@ -73,3 +88,9 @@ class Node(Struct, Raw, frozen=True, dict=True, gc=True):
             MalformedObject: If a value cannot be read.
         """
         _ = self.allocatable
+
+
+_images: Final[WeakValueDictionary[tuple[tuple[str, ...], int], ContainerImage]] = (
+    WeakValueDictionary()
+)
+"""The images of all live nodes, one object for equal ones."""

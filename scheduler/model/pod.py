@@ -1,38 +1,28 @@
 """A pod: the fields that scheduling reads, and values derived from them.
 
-Derived values are computed once for each version of a pod: upstream caches them in PodInfo
-(``kube-scheduler/framework/types.go``).
+Derived values are computed once for all pods of a template (``pod_template``); upstream computes
+them for each version of each pod, in PodInfo (``kube-scheduler/framework/types.go``).
 """
 
 from collections.abc import Iterator
 from functools import cached_property
-from hashlib import blake2b
 from typing import Final
 
 import msgspec
+from msgspec.structs import force_setattr
 
-from scheduler.model.affinity import PodAffinity
-from scheduler.model.affinity_terms import PodAffinityTerms, read_terms
-from scheduler.model.host_ports import HostPort, host_ports_of
+from scheduler.model.affinity_terms import PodAffinityTerms
+from scheduler.model.host_ports import HostPort
 from scheduler.model.meta import Condition, ObjectMeta, PodKey, PodUid, Raw, Struct
-from scheduler.model.pod_requests import (
-    PLACED,
-    REQUESTED,
-    SCORED,
-    is_resized,
-    nonzero_requests_of,
-    requests_of,
-)
 from scheduler.model.pod_spec import PodSpec, PodStatus
+from scheduler.model.pod_template import PodTemplate, template_of
 from scheduler.model.resources import Amounts
-from scheduler.model.selectors import compile_selector
 from scheduler.model.volumes import PodClaim, Volume
 
 DISRUPTION_TARGET: Final = "DisruptionTarget"
 """The condition of a pod that is deleted because of a disruption, such as preemption."""
 PREEMPTION_BY_SCHEDULER: Final = "PreemptionByScheduler"
 """Its reason if a scheduler preempted the pod."""
-_encode: Final = msgspec.msgpack.Encoder().encode
 LATER_THAN_ANY: Final = "~"
 """Sorts after every time."""
 
@@ -55,14 +45,15 @@ class Pod(Struct, Raw, frozen=True, dict=True, gc=True):
         """The pod's namespace."""
         return self.metadata.namespace
 
-    @cached_property
+    @property
     def uid(self) -> PodUid:
         """The pod's UID: two pods of one name differ in it."""
-        return PodUid(self.metadata.uid)
+        return self.metadata.uid  # type: ignore[return-value] # a call would cost more than this
 
-    @cached_property
+    @property
     def key(self) -> PodKey:
         """``namespace/name``."""
+        # Not cached: a hundred thousand bound pods would keep a text that is asked for twice.
         return PodKey(f"{self.metadata.namespace}/{self.metadata.name}")
 
     @property
@@ -70,32 +61,10 @@ class Pod(Struct, Raw, frozen=True, dict=True, gc=True):
         """The pod's labels."""
         return self.metadata.labels
 
-    @cached_property
+    @property
     def label_set(self) -> frozenset[tuple[str, str]]:
         """The pod's labels as a hashable value: equal for pods of one template."""
-        return frozenset(self.metadata.labels.items())
-
-    @cached_property
-    def template_key(self) -> bytes:
-        """A digest of all but identity, times and status: equal for pods of one template."""
-        meta, status = self.metadata, self.status
-        parts = (
-            meta.namespace,
-            meta.labels,
-            meta.annotations,
-            meta.owner_references,
-            meta.deletion_timestamp is None,
-            self.spec,
-            self.malformed,
-            # The names of generated claims begin with the pod's.
-            self.metadata.name if any(each.generated for each in self.claims) else "",
-            # What a kubelet says about a resize in place counts in requests.
-            (status.conditions, status.container_statuses, status.init_container_statuses)
-            if is_resized(status)
-            else (),
-            status.resources,
-        )
-        return blake2b(_encode(parts), digest_size=16).digest()
+        return self.template.label_set
 
     @property
     def priority(self) -> int:
@@ -136,41 +105,52 @@ class Pod(Struct, Raw, frozen=True, dict=True, gc=True):
         return self.metadata.deletion_timestamp is not None
 
     @cached_property
+    def template(self) -> PodTemplate:
+        """What the pod has in common with others of its workload."""
+        return template_of(self.metadata, self.spec, self.status)
+
+    @property
+    def template_key(self) -> bytes:
+        """Equal for pods that differ in identity, times, node and status alone.
+
+        Of the status, a resize in place counts, since it changes how much the pod takes. Pods whose
+        claims are generated from their names differ.
+        """
+        return self.template.key
+
+    @property
     def requests(self) -> Amounts:
         """What must be free on a node for the pod: by its spec, without in-place resizes."""
-        return requests_of(self.spec, self.status, REQUESTED)
+        return self.template.demand.requests
 
-    @cached_property
+    @property
     def placed_requests(self) -> Amounts:
         """What the pod takes from its node: in-place resizes that the kubelet actuated count."""
-        if is_resized(self.status):
-            return requests_of(self.spec, self.status, PLACED)
-        return self.requests
+        return self.template.demand.placed_requests
 
-    @cached_property
+    @property
     def nonzero_requests(self) -> Amounts:
         """How much cpu and memory the pod counts for in scores on its node, with defaults."""
-        return nonzero_requests_of(self.spec, self.status, self.placed_requests)
+        return self.template.demand.nonzero_requests
 
-    @cached_property
+    @property
     def scored_requests(self) -> Amounts:
         """How much an incoming pod counts for in scores, with defaults for each container.
 
         Requests at pod level are left out: upstream's scorer does not read them
         (``noderesources/fit.go``).
         """
-        return requests_of(self.spec, self.status, SCORED)
+        return self.template.demand.scored_requests
 
-    @cached_property
+    @property
     def affinity_terms(self) -> PodAffinityTerms:
         """The compiled pod affinity and anti-affinity terms."""
-        return read_terms(self.spec.affinity, self.metadata.namespace)
+        return self.template.affinity_terms
 
-    @cached_property
+    @property
     def host_ports(self) -> tuple[HostPort, ...]:
         """The host ports of sidecars and containers; upstream ignores other init containers."""
-        sidecars = (each for each in self.spec.init_containers if each.sidecar)
-        return tuple(host_ports_of((*sidecars, *self.spec.containers)))
+        return self.template.demand.host_ports
 
     @property
     def images(self) -> Iterator[str]:
@@ -181,15 +161,15 @@ class Pod(Struct, Raw, frozen=True, dict=True, gc=True):
             if volume.image is not None:
                 yield volume.image.reference
 
-    @cached_property
+    @property
     def storage(self) -> tuple[Volume, ...]:
         """The volumes that some plugin reads: claims, disks and CSI volumes; mostly none."""
-        return tuple(volume for volume in self.spec.volumes if volume.is_storage)
+        return self.template.storage
 
-    @cached_property
+    @property
     def claims(self) -> tuple[PodClaim, ...]:
         """The claims of its volumes, in order."""
-        return tuple(self._claims())
+        return self.template.claims
 
     def condition(self, kind: str) -> Condition | None:
         """Return the condition of type *kind*, if the pod has it."""
@@ -220,38 +200,21 @@ class Pod(Struct, Raw, frozen=True, dict=True, gc=True):
         Raises:
             MalformedObject: If one cannot be read.
         """
-        _ = self.placed_requests, self.requests
-        for index, constraint in enumerate(self.spec.topology_spread_constraints):
-            compile_selector(
-                constraint.label_selector, f"spec.topologySpreadConstraints[{index}].labelSelector"
-            )
-        if self.spec.affinity is not None:
-            _check_terms(self.spec.affinity.pod_affinity, "spec.affinity.podAffinity")
-            _check_terms(self.spec.affinity.pod_anti_affinity, "spec.affinity.podAntiAffinity")
+        self.template.check()
 
-    def _claims(self) -> Iterator[PodClaim]:
-        for volume in self.storage:
-            if volume.persistent_volume_claim is not None:
-                yield PodClaim(self.namespace, volume.persistent_volume_claim.claim_name)
-            elif volume.ephemeral is not None:
-                yield PodClaim(self.namespace, f"{self.name}-{volume.name}", generated=True)
+    def share_node_name(self, name: str) -> None:
+        """Refer to *name*, the name of the pod's node, instead of to a text equal to it."""
+        assert name == self.spec.node_name, f"{self.key} is not on {name}"
+        force_setattr(self.spec, "node_name", name)
 
+    def share(self) -> None:
+        """Take over all that the pod has in common with live ones of its template.
 
-def _check_terms(affinity: PodAffinity | None, field: str) -> None:
-    if affinity is None:
-        return
-    required = "requiredDuringSchedulingIgnoredDuringExecution"
-    preferred = "preferredDuringSchedulingIgnoredDuringExecution"
-    terms = [
-        (f"{required}[{index}]", term)
-        for index, term in enumerate(affinity.required_during_scheduling_ignored_during_execution)
-    ]
-    terms += [
-        (f"{preferred}[{index}].podAffinityTerm", weighted.pod_affinity_term)
-        for index, weighted in enumerate(
-            affinity.preferred_during_scheduling_ignored_during_execution
-        )
-    ]
-    for path, term in terms:
-        compile_selector(term.label_selector, f"{field}.{path}.labelSelector")
-        compile_selector(term.namespace_selector, f"{field}.{path}.namespaceSelector")
+        Called once, before anybody else sees the pod: its values stay equal, and their copies go.
+        """
+        template, metadata = self.template, self.metadata
+        force_setattr(metadata, "namespace", template.namespace)
+        force_setattr(metadata, "labels", template.labels)
+        force_setattr(metadata, "owner_references", template.owner_references)
+        force_setattr(self, "spec", template.spec_on(self.spec.node_name))
+        template.share_status(self.status, metadata.creation_timestamp)

@@ -29,6 +29,11 @@ _DEFAULTS: Final = {
 }
 """How much a container without a request counts for in scores."""
 
+RESIZE_PENDING: Final = "PodResizePending"
+"""The condition of a pod whose in-place resize the kubelet has not begun."""
+INFEASIBLE: Final = "Infeasible"
+"""Its reason if the kubelet never will."""
+
 
 class Accounting(Struct, frozen=True):
     """Selects one of the sums.
@@ -61,7 +66,7 @@ def requests_of(spec: PodSpec, status: PodStatus, accounting: Accounting) -> Amo
     statuses: dict[str, ContainerStatus] = {}
     infeasible = False
     if accounting.from_status:
-        infeasible = _is_infeasible(status)
+        infeasible = is_infeasible(status)
         found = (*status.container_statuses, *status.init_container_statuses)
         statuses = {each.name: each for each in found}
     total = _sum_containers(spec, statuses, infeasible, accounting.defaults)
@@ -86,16 +91,19 @@ def nonzero_requests_of(spec: PodSpec, status: PodStatus, placed: Amounts) -> Am
 
 def is_resized(status: PodStatus) -> bool:
     """Tell whether the status has actuated resources: then PLACED may differ from REQUESTED."""
-    return status.resources is not None or any(
-        each.resources is not None
-        for each in (*status.container_statuses, *status.init_container_statuses)
-    )
+    if status.resources is not None:
+        return True
+    # No generator: this runs for every event of a pod.
+    for each in status.container_statuses:
+        if each.resources is not None:
+            return True
+    return any(each.resources is not None for each in status.init_container_statuses)
 
 
-def _is_infeasible(status: PodStatus) -> bool:
+def is_infeasible(status: PodStatus) -> bool:
     """Tell whether the kubelet can never resize the pod to its current spec."""
-    condition = status.condition("PodResizePending")
-    return condition is not None and condition.reason == "Infeasible"
+    condition = status.condition(RESIZE_PENDING)
+    return condition is not None and condition.reason == INFEASIBLE
 
 
 def _sum_containers(

@@ -9,7 +9,7 @@ Source: ``apimachinery/pkg/labels/selector.go`` and ``apimachinery/pkg/apis/meta
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final
 
@@ -22,6 +22,8 @@ _SUBDOMAIN = re.compile(
 )
 _INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
 _INT64_DIGITS: Final = 19
+_LARGEST_KEPT: Final = 32
+"""Selectors with more labels, expressions and values than this are compiled each time."""
 
 IN: Final = "In"
 NOT_IN: Final = "NotIn"
@@ -85,6 +87,14 @@ class Selector:
     """All *requirements* must hold. ``requirements is None`` matches nothing at all."""
 
     requirements: tuple[Requirement, ...] | None
+    # Selectors are keys of dictionaries, and users write ones with thousands of requirements.
+    _hash: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_hash", hash(self.requirements))
+
+    def __hash__(self) -> int:
+        return self._hash
 
     @property
     def empty(self) -> bool:
@@ -101,11 +111,23 @@ class Selector:
         """Return this selector with *requirements* added; nothing stays nothing."""
         if self.requirements is None:
             return self
-        return Selector(_canonical((*self.requirements, *requirements)))
+        more = tuple(requirements)
+        return Selector(_canonical((*self.requirements, *more))) if more else self
 
 
 NOTHING: Final = Selector(None)
 EVERYTHING: Final = Selector(())
+
+
+def all_match(selectors: Iterable[Selector]) -> Selector:
+    """Return the selector that matches what all *selectors* match."""
+    # All at once: `and_also` for each of thousands would sort them all again each time.
+    requirements: list[Requirement] = []
+    for each in selectors:
+        if each.requirements is None:
+            return NOTHING
+        requirements += each.requirements
+    return Selector(_canonical(requirements))
 
 
 def _canonical(requirements: Iterable[Requirement]) -> tuple[Requirement, ...]:
@@ -131,10 +153,14 @@ def compile_selector(selector: LabelSelector | None, field: str) -> Selector:
     """
     if selector is None:
         return NOTHING
-    return _compile(tuple(sorted(selector.match_labels.items())), selector.match_expressions, field)
+    labels, expressions = selector.match_labels, selector.match_expressions
+    written = len(labels) + len(expressions) + sum(len(each.values) for each in expressions)
+    compiled = _compile if written <= _LARGEST_KEPT else _compile.__wrapped__
+    return compiled(tuple(sorted(labels.items())), expressions, field)
 
 
-# Pods of one template have equal selectors, and watches deliver thousands of such pods.
+# Pods of one template have equal selectors, and watches deliver thousands of such pods. Large ones
+# are not kept: four thousand of those would take gigabytes.
 @lru_cache(maxsize=4096)
 def _compile(
     labels: tuple[tuple[str, str], ...],

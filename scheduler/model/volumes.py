@@ -1,6 +1,7 @@
 """Volumes of pods: the sources that scheduling reads."""
 
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Final
 
 import msgspec
@@ -75,13 +76,17 @@ class InlineCsiSource(Struct, frozen=True):
     driver: str = ""
 
 
+class EphemeralVolumeSource(Struct, frozen=True):
+    """A claim that is created from a template in the pod; the template is not read."""
+
+
 class Volume(Struct, frozen=True):
     """A volume of a pod."""
 
     name: str = ""
     persistent_volume_claim: ClaimVolumeSource | None = None
     image: ImageVolumeSource | None = None
-    ephemeral: dict[str, msgspec.Raw] | None = None
+    ephemeral: EphemeralVolumeSource | None = None
     csi: InlineCsiSource | None = None
     gce_persistent_disk: GcePersistentDiskSource | None = None
     aws_elastic_block_store: ElasticBlockStoreSource | None = None
@@ -92,12 +97,19 @@ class Volume(Struct, frozen=True):
     rbd: RbdSource | None = None
 
     @property
+    def is_read(self) -> bool:
+        """Whether it has a source that scheduling reads: an image, a claim, a disk or CSI."""
+        return _sources(self) != _NO_SOURCES
+
+    @property
     def is_storage(self) -> bool:
         """Whether some plugin reads it: it is a claim, a disk or a CSI volume."""
-        return msgspec.structs.replace(self, name="", image=None) != _NOTHING_READ
+        return msgspec.structs.replace(self, image=None).is_read
 
 
-_NOTHING_READ: Final = Volume()
+_SOURCES: Final = tuple(name for name in Volume.__struct_fields__ if name != "name")
+_NO_SOURCES: Final = (None,) * len(_SOURCES)
+_sources = attrgetter(*_SOURCES)
 
 
 @dataclass(frozen=True, slots=True)

@@ -230,6 +230,15 @@ WATCH_SILENCE: Final = _gauge(
     "Time since a watch last delivered anything; a bookmark is due every minute.",
     "resource",
 )
+WATCH_LAG: Final = _histogram(
+    "py_scheduler_watch_lag_seconds",
+    "Time from the answer to a binding until the watch's event about it was applied.",
+    _SLOW,
+)
+UNCONFIRMED_BINDING_AGE: Final = _gauge(
+    "py_scheduler_unconfirmed_binding_age_seconds",
+    "Time since the answer to the oldest binding that no watch has confirmed; 0 without one.",
+)
 INBOX_FACTS: Final = _gauge("py_scheduler_inbox_facts", "Facts received and not yet applied.")
 PENDING_AGE: Final = _gauge(
     "py_scheduler_pending_pod_age_seconds",

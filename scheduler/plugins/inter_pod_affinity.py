@@ -8,7 +8,6 @@ the same pod; a namespace selector of the incoming pod that matches a namespace 
 selects every namespace; and queueing hints take every namespace to have no labels.
 """
 
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
@@ -25,16 +24,13 @@ from scheduler.framework.rejection import (
     Scores,
     Skip,
 )
-from scheduler.model.affinity_terms import AffinityTerm, PodAffinityTerms, TermKind
+from scheduler.model.affinity_terms import AffinityTerm, TermKind
 from scheduler.model.fact import Resource
 from scheduler.model.node import Node
 from scheduler.model.pod import Pod
-from scheduler.model.selectors import NOTHING
+from scheduler.model.pod_set import Weighted
 from scheduler.snapshot.domains import NO_DOMAIN, DomainSums
 from scheduler.snapshot.node_table import NodeTable
-from scheduler.snapshot.objects import ClusterObjects
-from scheduler.snapshot.pod_contribution import Counted
-from scheduler.snapshot.pod_sets import PodSet
 
 _AFFINITY: Final = "node(s) didn't match pod affinity rules"
 _ANTI_AFFINITY: Final = "node(s) didn't match pod anti-affinity rules"
@@ -42,10 +38,6 @@ _EXISTING_ANTI_AFFINITY: Final = "node(s) didn't satisfy existing pods anti-affi
 
 _UNLABELLED: Final[Mapping[str, str]] = {}
 """The labels of a namespace without labels."""
-
-
-_ByKey = defaultdict[str, list[tuple[Counted, int]]]
-"""By topology key: which pods to count, and the weight of each."""
 
 
 class InterPodAffinity:
@@ -78,8 +70,8 @@ class InterPodAffinity:
             return Refused(f"parsing pod: {terms.problem}", resolvable=False)
         if terms.required_affinity or terms.required_anti_affinity:
             return None
-        existing = _existing_anti_affinity(pod, nodes)
-        return None if any(sums.total.any() for sums in existing) else Skip()
+        existing = nodes.sum_terms(pod, TermKind.REQUIRED_ANTI_AFFINITY)
+        return None if any(sums.total.any() for sums in existing.values()) else Skip()
 
     def filter(self, pod: Pod, nodes: NodeTable) -> Iterator[Rejection]:
         """Reject each node for the first rule that *pod* would violate there.
@@ -108,11 +100,14 @@ class InterPodAffinity:
         terms = pod.affinity_terms
         if terms.problem:
             raise MalformedObject("spec.affinity", terms.problem)
-        weights = self._weights(pod, terms, nodes)
+        # ignorePreferredTermsOfExistingPods concerns pods without preferred terms, as upstream:
+        # for a pod with its own, the terms of existing pods count as well.
+        if self._ignore_existing and not terms.preferred:
+            return None
         raw = np.zeros(len(nodes), dtype=np.int64)
-        for key, parts in weights.items():
-            raw += nodes.sum_domains(key, parts).here
-        return raw if raw.any() or _any_counted(weights, nodes) else None
+        for sums, weight in self._sums(pod, nodes, terms.liked, weighted=True):
+            raw += weight * sums.here
+        return raw if raw.any() or self._any_counted(pod, nodes) else None
 
     def normalize(self, scores: Scores, pod: Pod, nodes: NodeTable) -> Scores:  # noqa: ARG002
         """Scale so that the lowest raw score becomes 0 and the highest 100."""
@@ -125,33 +120,26 @@ class InterPodAffinity:
         scaled: Scores = (MAX_NODE_SCORE * ((scores - least) / (most - least))).astype(np.int64)
         return scaled
 
-    def _weights(self, pod: Pod, terms: PodAffinityTerms, nodes: NodeTable) -> _ByKey:
-        """Collect, by topology key, which pods to count and the weight of each."""
-        weights: _ByKey = defaultdict(list)
-        # ignorePreferredTermsOfExistingPods concerns pods without preferred terms, as upstream:
-        # for a pod with its own, the terms of existing pods count as well.
-        if self._ignore_existing and not terms.preferred:
-            return weights
-        for term in terms.preferred:
-            weights[term.topology_key].append((_pods_of(term, nodes.objects), term.weight))
+    def _sums(
+        self, pod: Pod, nodes: NodeTable, own: Mapping[str, Weighted], *, weighted: bool
+    ) -> Iterator[tuple[DomainSums, int]]:
+        """Yield the sums of *pod*'s *own* terms and of those that match it, with weights."""
+        for key, (counted, weight) in own.items():
+            if nodes.has_label(key):
+                yield nodes.sum_domains(key, counted), weight
         if self._hard_weight:
-            for term in nodes.terms_matching(pod, TermKind.REQUIRED_AFFINITY):
-                weights[term.topology_key].append((term, self._hard_weight))
-        for term in nodes.terms_matching(pod, TermKind.PREFERRED):
-            weights[term.topology_key].append((term, term.weight))
-        return weights
+            for sums in nodes.sum_terms(pod, TermKind.REQUIRED_AFFINITY).values():
+                yield sums, self._hard_weight
+        for sums in nodes.sum_terms(pod, TermKind.PREFERRED, weighted=weighted).values():
+            yield sums, 1
 
+    def _any_counted(self, pod: Pod, nodes: NodeTable) -> bool:
+        """Tell whether any pod counts.
 
-def _any_counted(weights: _ByKey, nodes: NodeTable) -> bool:
-    """Tell whether any pod counts.
-
-    The plugin is skipped if none does. Weights that cancel each other out score 0 instead.
-    """
-    return any(
-        nodes.sum_domains(key, [(each, 1)]).total.any()
-        for key, parts in weights.items()
-        for each, _ in parts
-    )
+        The plugin is skipped if none does. Weights that cancel each other out score 0 instead.
+        """
+        own = pod.affinity_terms.mentioned
+        return any(sums.total.any() for sums, _ in self._sums(pod, nodes, own, weighted=False))
 
 
 # Which nodes are rejected.
@@ -163,18 +151,19 @@ def _violates_affinity(pod: Pod, nodes: NodeTable) -> NodeMask:
     A pod that matches its own terms may be the first of its kind, on any node with the topology
     labels: otherwise no pod of a workload with affinity to itself could ever start.
     """
-    terms = pod.affinity_terms.required_affinity
+    terms = pod.affinity_terms
     missing, unmet = np.zeros((2, len(nodes)), dtype=np.bool_)
-    if not terms:
+    if not terms.required_affinity:
         return missing
-    wanted = _matching_all(terms, nodes.objects)
     anywhere = np.zeros(len(nodes), dtype=np.int64)
-    for key in dict.fromkeys(term.topology_key for term in terms):
-        sums = nodes.sum_domains(key, [(wanted, 1)])
+    for key in terms.wanted_keys:
         missing |= nodes.domains(key) == NO_DOMAIN
+        if missing.all():
+            return missing
+        sums = nodes.sum_domains(key, terms.wanted)
         unmet |= sums.here == 0
         anywhere += sums.total
-    if wanted.holds(pod):
+    if terms.wanted.holds(pod, nodes.objects.namespace_labels):
         unmet &= anywhere != 0
     return missing | unmet
 
@@ -182,57 +171,18 @@ def _violates_affinity(pod: Pod, nodes: NodeTable) -> NodeMask:
 def _violates_anti_affinity(pod: Pod, nodes: NodeTable) -> NodeMask:
     """Return nodes with a pod in their domain that *pod*'s required anti-affinity matches."""
     rejected = np.zeros(len(nodes), dtype=np.bool_)
-    avoided: _ByKey = defaultdict(list)
-    for term in pod.affinity_terms.required_anti_affinity:
-        avoided[term.topology_key].append((_pods_of(term, nodes.objects), 1))
-    for key, parts in avoided.items():
-        rejected |= nodes.sum_domains(key, parts).here > 0
+    for key, (counted, _) in pod.affinity_terms.avoided.items():
+        if nodes.has_label(key):
+            rejected |= nodes.sum_domains(key, counted).here > 0
     return rejected
 
 
 def _violates_existing(pod: Pod, nodes: NodeTable) -> NodeMask:
     """Return nodes with a pod in their domain whose required anti-affinity matches *pod*."""
     rejected = np.zeros(len(nodes), dtype=np.bool_)
-    for sums in _existing_anti_affinity(pod, nodes):
+    for sums in nodes.sum_terms(pod, TermKind.REQUIRED_ANTI_AFFINITY).values():
         rejected |= sums.here > 0
     return rejected
-
-
-def _existing_anti_affinity(pod: Pod, nodes: NodeTable) -> Iterator[DomainSums]:
-    """Yield, for each topology key, the counts of pods whose anti-affinity matches *pod*."""
-    matching: _ByKey = defaultdict(list)
-    for term in nodes.terms_matching(pod, TermKind.REQUIRED_ANTI_AFFINITY):
-        matching[term.topology_key].append((term, 1))
-    for key, parts in matching.items():
-        yield nodes.sum_domains(key, parts)
-
-
-# Which pods a term matches.
-
-
-def _pods_of(term: AffinityTerm, objects: ClusterObjects) -> PodSet:
-    """Return the pods that *term* of an incoming pod matches."""
-    selector = term.namespace_selector
-    if selector.matches(_UNLABELLED):
-        return PodSet(None, term.selector, terminating=True)
-    namespaces = term.namespaces
-    if selector != NOTHING:
-        namespaces |= objects.namespaces(selector)
-    return PodSet(namespaces, term.selector, terminating=True)
-
-
-def _matching_all(terms: Sequence[AffinityTerm], objects: ClusterObjects) -> PodSet:
-    """Return the pods that match all *terms* of an incoming pod."""
-    first, *others = (_pods_of(term, objects) for term in terms)
-    namespaces, selector = first.namespaces, first.selector
-    for each in others:
-        if namespaces is None or each.namespaces is None:
-            namespaces = each.namespaces if namespaces is None else namespaces
-        else:
-            namespaces &= each.namespaces
-        required = each.selector.requirements
-        selector = NOTHING if required is None else selector.and_also(required)
-    return PodSet(namespaces, selector, terminating=True)
 
 
 # Queueing hints.

@@ -24,6 +24,7 @@ from scheduler.model.affinity import TopologySpreadConstraint
 from scheduler.model.fact import Resource
 from scheduler.model.node import Node
 from scheduler.model.pod import Pod
+from scheduler.model.pod_set import PodSet
 from scheduler.model.selectors import NOTHING, Selector, compile_selector, equals
 from scheduler.snapshot.arrays import Int64s
 from scheduler.snapshot.default_selector import default_selector
@@ -31,7 +32,6 @@ from scheduler.snapshot.domains import NO_DOMAIN
 from scheduler.snapshot.node_selector import required_of
 from scheduler.snapshot.node_table import NodeTable
 from scheduler.snapshot.objects import ClusterObjects
-from scheduler.snapshot.pod_sets import PodSet
 
 _HARD: Final = "DoNotSchedule"
 _SOFT: Final = "ScheduleAnyway"

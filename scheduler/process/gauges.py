@@ -29,6 +29,7 @@ def read_gauges(
     metrics.read(families.DISTRUST, lambda: _unlabelled(len(core.other_schedulers.ledger)))
     metrics.read(families.FOREIGN_NOMINATIONS, lambda: _unlabelled(core.queue.foreign_nominations))
     metrics.read(families.WATCH_SILENCE, lambda: _watch_silence(watches))
+    metrics.read(families.UNCONFIRMED_BINDING_AGE, lambda: _unconfirmed_age(core))
     metrics.read(families.CACHE_SIZE, core.cache.sizes)
     metrics.read(families.GOROUTINES, lambda: _tasks(core))
     metrics.read(families.TASKS, lambda: _unlabelled(len(asyncio.all_tasks())))
@@ -43,6 +44,10 @@ def _pending_age(core: SchedulerCore) -> dict[tuple[str, ...], float]:
 def _watch_silence(watches: Watches) -> dict[str, float]:
     silences = ((resource, each.silence_seconds) for resource, each in watches.reflectors.items())
     return {resource: seconds for resource, seconds in silences if seconds is not None}
+
+
+def _unconfirmed_age(core: SchedulerCore) -> dict[tuple[str, ...], float]:
+    return _unlabelled(core.binding.watch_lag.oldest(core.clock.now()))
 
 
 def _tasks(core: SchedulerCore) -> dict[str, float]:

@@ -125,8 +125,9 @@ class ClusterColumns:
         self.unschedulable = CountColumn()
         self.labels = LabelIndex(self.nodes)
         self.taints = TaintSets()
-        self.pod_sets = PodSetColumns()
-        self.terms = {kind: TermIndex() for kind in TermKind}
+        self.pod_sets = PodSetColumns(self.objects.namespace_labels)
+        self.objects.on_change(self.pod_sets.namespace_changed)
+        self.terms = {kind: TermIndex(kind, self.labels) for kind in TermKind}
         self.closed: dict[int, str] = {}
         self.name_hashes = np.zeros(64, dtype=np.uint64)
         self._ports: dict[tuple[str, int], dict[str, CountColumn]] = {}
@@ -270,8 +271,12 @@ class ClusterColumns:
             self.unschedulable[row] = int(new.spec.unschedulable)
         if old is None or old.spec.taints != new.spec.taints:
             self.taints.set(row, new.spec.taints, len(self.nodes))
-        if old is None or old.metadata.labels != new.metadata.labels:
+        if old is None:
             self.labels.set(row, new)
+        elif old.metadata.labels != new.metadata.labels:
+            self._account_terms(row, old, -1)
+            self.labels.set(row, new)
+            self._account_terms(row, new, 1)
         if old is None or old.status.images != new.status.images:
             self._set_images(row, old, new)
         features = () if old is None else old.status.declared_features
@@ -324,10 +329,17 @@ class ClusterColumns:
                 self._account_port(row, port, sign)
         self.pod_sets.add(row, pod, sign)
         if pod.spec.affinity is not None:
-            for term in pod.affinity_terms:
-                self.terms[term.kind].add(row, term, sign)
+            for index in self.terms.values():
+                index.add(pod.affinity_terms, self.nodes[row].metadata.labels, sign)
         self.disks.add_pod(row, pod, sign)
         self.volumes.add_pod(row, pod, sign)
+
+    def _account_terms(self, row: int, node: Node, sign: int) -> None:
+        """Add the affinity terms of all pods on *row*, or remove them, by the labels of *node*."""
+        for pod in self.pods[row].values():
+            if pod.spec.affinity is not None:
+                for index in self.terms.values():
+                    index.add(pod.affinity_terms, node.metadata.labels, sign)
 
     def _account_port(self, row: int, port: HostPort, sign: int) -> None:
         self.changes.ports.note(row)
@@ -373,10 +385,6 @@ class ClusterColumns:
         pods = self.pods[target].values()
         self.pod_sets.move(source, target, pods)
         self.disks.move(source, target, pods)
-        for kind, index in self.terms.items():
-            index.move(
-                source, target, {term for pod in pods for term in pod.affinity_terms.of(kind)}
-            )
         self.volumes.move(source, target)
         self.taints.ids[target] = self.taints.ids[source]
         self.labels.set(target, node)

@@ -115,13 +115,13 @@ class CountColumn:
         column.flags.writeable = False
         return column
 
-    def add_to(self, total: Int64s) -> None:
-        """Add the counts to *total*, row by row."""
+    def add_to(self, total: Int64s, weight: int = 1) -> None:
+        """Add the counts, *weight* times, to *total*, row by row."""
         if self._array is not None:
-            total += self.dense(len(total))
+            total += weight * self.dense(len(total))
         else:
             for row, count in self._map.items():
-                total[row] += min(count, COUNT_MAXIMUM)
+                total[row] += weight * min(count, COUNT_MAXIMUM)
 
     def where(self, rows: int) -> NDArray[np.bool_]:
         """Return which of the first *rows* rows have a count other than zero."""

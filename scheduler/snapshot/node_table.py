@@ -4,12 +4,11 @@ It replaces upstream's list of NodeInfo (``kube-scheduler/framework/types.go``).
 replaces the copies of NodeInfo that a dry run changes with AddPod and RemovePod.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduler.model.affinity_terms import AffinityTerm, TermKind
 from scheduler.model.csi_migration import UniqueVolume
 from scheduler.model.host_ports import HostPort
 from scheduler.model.node import Node
@@ -18,26 +17,16 @@ from scheduler.model.resources import PODS
 from scheduler.model.selectors import IN, Requirement
 from scheduler.model.taints import DO_NOT_SCHEDULE, Taint, Toleration, first_untolerated
 from scheduler.snapshot import pod_contribution
-from scheduler.snapshot.arrays import Ids, Int64s, Mask, Rows, T, read_only
-from scheduler.snapshot.column_view import ColumnView
+from scheduler.snapshot.arrays import Int64s, Mask, Rows, T, read_only
 from scheduler.snapshot.disks import DiskUse, disks_of
-from scheduler.snapshot.domains import (
-    NO_DOMAIN,
-    DomainCounts,
-    Domains,
-    DomainSums,
-    slots_of,
-    sums_of,
-)
+from scheduler.snapshot.domain_view import DomainView
 from scheduler.snapshot.objects import ClusterObjects
-from scheduler.snapshot.pod_contribution import Counted
-from scheduler.snapshot.pod_sets import PodSet
 from scheduler.snapshot.potential_victims import potential_victims
 from scheduler.snapshot.volume_use import RowVolumes, UnresolvedVolumes
 from scheduler.snapshot.what_if import RowChanges
 
 
-class NodeTable(ColumnView):
+class NodeTable(DomainView):
     """All nodes or some of them, as they are or in a what-if: everything that a plugin may read.
 
     It is valid until the loop next applies facts, and raises StaleView afterwards. The order of the
@@ -111,10 +100,14 @@ class NodeTable(ColumnView):
 
         Volumes are counted only when a pod has some. The first such pod after a start finds every
         row uncounted, which takes longer than sockets can wait; so the cycle pauses between rows.
+        Pods are compared with the affinity terms of the first pod that has these.
         """
         self._check()
         if pod.storage:
             yield from self._columns.volumes.count_by_rows()
+        if pod.spec.affinity is not None:
+            for counted in pod.affinity_terms.counted:
+                yield from self._columns.pod_sets.build(counted, self._column_rows)
 
     # Single rows.
 
@@ -192,18 +185,6 @@ class NodeTable(ColumnView):
         self._read(self._columns.labels.changes)
         return self._gather(self._columns.labels.where(requirement, self._column_rows))
 
-    def domains(self, key: str) -> Ids:
-        """A number for each distinct value of the label *key*; NO_DOMAIN where it is absent."""
-        self._check()
-        self._read(self._columns.labels.changes)
-        return self._gather(self._columns.labels.column(key).ids[: self._column_rows])
-
-    def domain_numbers(self, key: str) -> int:
-        """How many domain numbers of *key* were assigned: one more than the largest."""
-        self._check()
-        self._read(self._columns.labels.changes)
-        return self._columns.labels.column(key).values
-
     def by_taints(self, answer: Callable[[tuple[Taint, ...]], int]) -> Int64s:
         """Call *answer* once for each distinct list of taints; return each row's result."""
         return self._by_taints(answer, np.int64)
@@ -277,93 +258,6 @@ class NodeTable(ColumnView):
                 taken += count_column.dense(self._column_rows)
         conflicts = self._with_changes(self._gather(taken), pod_contribution.conflicting(wanted))
         return read_only(conflicts > 0)
-
-    def count(self, pods: PodSet) -> Int64s:
-        """How many of *pods* are on the node."""
-        self._check()
-        column = self._counts(self._columns.pod_sets.column(pods, self._column_rows))
-        return self._with_changes(column, pod_contribution.counting(pods))
-
-    def count_domains(self, key: str, pods: PodSet, included: Mask) -> DomainCounts:
-        """Count *pods* by the domains of the label *key*.
-
-        Args:
-            key: The topology key.
-            pods: Which pods count.
-            included: Over the rows of ``cluster``: which nodes count, and register their domains.
-        """
-        self._check()
-        # The likely mistake is a mask over the rows of this view; one of length 1 would broadcast.
-        assert included.shape == (self._column_rows,), (
-            f"mask of {included.shape} for {self._column_rows} rows"
-        )
-        assert included.dtype == np.bool_, f"a mask of {included.dtype} includes by number"
-        ids = self._columns.labels.column(key).ids[: self._column_rows]
-        slots = slots_of(np.where(included, ids, NO_DOMAIN))
-        match_column = self._columns.pod_sets.column(pods, self._column_rows)
-        self._read_column(match_column)
-        self._read(self._columns.labels.changes)
-        column = match_column.dense(self._column_rows)
-        domains = Domains.counting(slots, column, self.domain_numbers(key) + 1)
-        own = self._gather(ids)
-        if not self._changes:
-            return domains.without_changes(own)
-        delta = np.where(
-            self._gather(slots) > 0, self._changes.sums(pod_contribution.counting(pods)), 0
-        )
-        return domains.with_changes(own, delta)
-
-    def sum_domains(self, key: str, counted: Iterable[tuple[Counted, int]]) -> DomainSums:
-        """Sum pods by the domains of the label *key*, each set of pods with its own weight.
-
-        Every node with the label counts, whatever part of the cluster this view shows.
-        """
-        self._check()
-        self._read(self._columns.labels.changes)
-        ids = self._columns.labels.column(key).ids[: self._column_rows]
-        parts = tuple(counted)
-        sums = sums_of(ids, self._weighted(parts))
-        own = self._gather(ids)
-        here, total = sums.take(slots_of(own)), np.full(len(own), int(sums.sum()))
-        if not self._changes:
-            return DomainSums(here, total)
-        delta = np.zeros(len(own), dtype=np.int64)
-        for each, weight in parts:
-            delta += weight * self._changes.sums(pod_contribution.counting(each))
-        delta[own == NO_DOMAIN] = 0
-        return DomainSums(here + delta, total + delta)
-
-    def _weighted(self, parts: Iterable[tuple[Counted, int]]) -> Int64s:
-        """Add up, over the whole cluster, the pods of all *parts* with their weights."""
-        total = np.zeros(self._column_rows, dtype=np.int64)
-        for each, weight in parts:
-            column = (
-                self._columns.pod_sets.column(each, self._column_rows)
-                if isinstance(each, PodSet)
-                else self._columns.terms[each.kind].counts(each)
-            )
-            if column is None:
-                assert not isinstance(each, PodSet), "a PodSet always has a column"
-                self._read(self._columns.terms[each.kind].changes)
-            else:
-                self._read_column(column)
-                total += weight * column.dense(self._column_rows)
-        return total
-
-    def terms_matching(self, pod: Pod, kind: TermKind) -> Sequence[AffinityTerm]:
-        """Return the terms of pods on any node that match *pod*, pods of what-if changes included.
-
-        Pods that a what-if removes are included as well: their count in it is zero then.
-        """
-        self._check()
-        self._read(self._columns.terms[kind].changes)
-        namespace_labels = self._columns.objects.namespace_labels(pod.namespace)
-        found = dict.fromkeys(self._columns.terms[kind].matching(pod, namespace_labels))
-        for other in self._changes.added:
-            for term in other.affinity_terms.of(kind):
-                if term.matches(pod.namespace, pod.labels, namespace_labels):
-                    found[term] = None
-        return list(found)
 
     # Columns about volumes.
 

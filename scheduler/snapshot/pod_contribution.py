@@ -5,17 +5,14 @@ what its few added and removed pods contribute: there is one function for each c
 return exactly what ``ClusterColumns`` adds for the same pod.
 """
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from scheduler.model.affinity_terms import AffinityTerm
 from scheduler.model.host_ports import HostPort, ports_conflict
 from scheduler.model.pod import Pod
-from scheduler.snapshot.pod_sets import PodSet
-
-Counted = PodSet | AffinityTerm
-"""Which pods are counted: those that match, or those that have an affinity term."""
+from scheduler.model.pod_set import NamespaceLabels, PodSet, WeightedPods
+from scheduler.snapshot.term_index import Incoming, TermIndex
 
 
 class Contribution(NamedTuple):
@@ -64,7 +61,11 @@ def nonzero_requested(resource: str) -> Contribution:
 
 def conflicting(wanted: Sequence[HostPort]) -> Contribution:
     """Return how many pairs of pods' host ports and *wanted* ones conflict."""
-    return Contribution(("ports", *wanted), lambda pods: [_conflicts(pod, wanted) for pod in pods])
+    # By protocol and port: pods with thousands of ports each are not compared pairwise.
+    by_port: dict[tuple[str, int], list[HostPort]] = {}
+    for port in wanted:
+        by_port.setdefault((port.protocol, port.port), []).append(port)
+    return Contribution(("ports", *wanted), lambda pods: [_conflicts(pod, by_port) for pod in pods])
 
 
 def mounting(claim: str) -> Contribution:
@@ -72,30 +73,48 @@ def mounting(claim: str) -> Contribution:
     return Contribution(("claim", claim), lambda pods: [_mounts(pod, claim) for pod in pods])
 
 
-def counting(counted: Counted) -> Contribution:
-    """Return how often each pod counts for *counted*."""
-    if isinstance(counted, AffinityTerm):
-        return Contribution(
-            counted,
-            lambda pods: [pod.affinity_terms.of(counted.kind).count(counted) for pod in pods],
-        )
-    # Pods of one template are equal in all that a PodSet reads: it judges one of them.
-    known: dict[Hashable, bool] = {}
+def counting(counted: PodSet | WeightedPods, labels_of: NamespaceLabels) -> Contribution:
+    """Return for how much each pod counts; *labels_of* returns the labels of its namespace."""
+    # Pods of one template are equal in all that is read: one of them is judged.
+    known: dict[Hashable, int] = {}
 
-    def is_counted(pod: Pod) -> bool:
+    def weight(pod: Pod) -> int:
         kind = pod.namespace, pod.label_set, pod.terminating
         answer = known.get(kind)
         if answer is None:
-            answer = known[kind] = counted.holds(pod)
+            answer = known[kind] = weigh(pod.namespace, pod.labels, pod.terminating, labels_of)
         return answer
 
-    return Contribution(counted, lambda pods: list(map(is_counted, pods)))
+    weigh = counted.matches if isinstance(counted, PodSet) else counted.weight
+    return Contribution(counted, lambda pods: list(map(weight, pods)))
 
 
-def _conflicts(pod: Pod, wanted: Sequence[HostPort]) -> int:
+def of_terms(
+    incoming: Pod, labels: Mapping[str, str], index: TermIndex, key: str, *, weighted: bool
+) -> Contribution:
+    """Return what each pod's terms about the topology *key* add up to that match *incoming*.
+
+    *labels* are those of the incoming pod's namespace.
+    """
+    asked = Incoming(incoming.namespace, incoming.labels, labels)
+
+    def sum_of(pod: Pod) -> int:
+        if pod.spec.affinity is None:
+            return 0
+        return index.sums_of(pod.affinity_terms, asked, weighted=weighted).get(key, 0)
+
+    known = "terms", index.kind, key, weighted, incoming.namespace, incoming.label_set
+    return Contribution(known, lambda pods: list(map(sum_of, pods)))
+
+
+def _conflicts(pod: Pod, wanted: Mapping[tuple[str, int], Sequence[HostPort]]) -> int:
     if pod.malformed:
         return 0
-    return sum(ports_conflict(port, used) for used in pod.host_ports for port in wanted)
+    return sum(
+        ports_conflict(port, used)
+        for used in pod.host_ports
+        for port in wanted.get((used.protocol, used.port), ())
+    )
 
 
 def _mounts(pod: Pod, claim: str) -> int:

@@ -3,7 +3,8 @@
 Pods of one namespace with the same labels form a *label group*, which counts its pods by row. The
 *match column* of a PodSet is the sum of the groups that it matches. It is built when first read;
 from then on every pod that is added or removed costs one addition for each column of its group
-(``docs/decisions/0002-columns-and-match-columns.md``).
+(``docs/decisions/0002-columns-and-match-columns.md``). The column of WeightedPods is the weighted
+sum of the groups of all its parts.
 
 Pods of one template share a group, so most clusters have few. Pods of a StatefulSet have their own
 name as a label, so a cluster of those has as many groups as pods: groups are found by dictionary
@@ -11,74 +12,65 @@ keys only, and no step of a decision may iterate over all of them.
 """
 
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
 
+from scheduler.model.fact import KubeObject, Resource, ResourceName
+from scheduler.model.match_index import MatchIndex
 from scheduler.model.pod import Pod
-from scheduler.model.selectors import Selector
+from scheduler.model.pod_set import NamespaceLabels, PodSet, WeightedPods, unlabelled
+from scheduler.model.selectors import EVERYTHING, Selector
 from scheduler.snapshot.count_column import CountColumn
 
 _COLUMNS_KEPT: Final = 512
+_REQUIREMENTS_KEPT: Final = 8192
+"""How many requirements the PodSets of all columns may have: a new group is compared with them."""
+
+_COMPARED_AT_ONCE: Final = 16384
+"""With how many requirements groups are compared between two pauses, at most."""
+
+Counted = PodSet | WeightedPods
 
 LabelSet = frozenset[tuple[str, str]]
 _Kind = tuple[LabelSet, bool]
 """Identifies a group within its namespace: the labels, and whether its pods are terminating."""
 
 
-@dataclass(frozen=True, slots=True)
-class PodSet:
-    """Which pods are counted.
-
-    Args:
-        namespaces: Their namespaces; None for all.
-        selector: Matches their labels.
-        terminating: Whether pods that are being deleted count too: for pod affinity they do
-            upstream, for topology spread they do not.
-    """
-
-    namespaces: frozenset[str] | None
-    selector: Selector
-    terminating: bool = False
-
-    def holds(self, pod: Pod) -> bool:
-        """Tell whether *pod* is counted."""
-        return (
-            (self.namespaces is None or pod.namespace in self.namespaces)
-            and (self.terminating or not pod.terminating)
-            and self.selector.matches(pod.labels)
-        )
-
-
 @dataclass(slots=True, eq=False)
 class _LabelGroup:
-    """The pods of one namespace with the same labels, either all terminating or none."""
+    """The pods of one namespace with the same labels, either all terminating or none.
+
+    Args:
+        columns: The columns that count them, and by how much each pod counts in them.
+    """
 
     namespace: str
     labels: dict[str, str]
     terminating: bool
     counts: CountColumn = field(default_factory=CountColumn)
     pods: int = 0
-    columns: list[CountColumn] = field(default_factory=list)
-
-    def is_in(self, wanted: PodSet) -> bool:
-        return (
-            (wanted.namespaces is None or self.namespace in wanted.namespaces)
-            and (wanted.terminating or not self.terminating)
-            and wanted.selector.matches(self.labels)
-        )
+    columns: list[tuple[CountColumn, int]] = field(default_factory=list)
 
 
 class PodSetColumns:
-    """The label groups of all pods, and the columns of PodSets built from them."""
+    """The label groups of all pods, and the columns of PodSets built from them.
 
-    def __init__(self) -> None:
+    Args:
+        labels_of: Returns the labels of a namespace.
+    """
+
+    def __init__(self, labels_of: NamespaceLabels = unlabelled) -> None:
+        self._labels_of = labels_of
         self._groups: dict[str, dict[_Kind, _LabelGroup]] = {}
-        self._columns: OrderedDict[PodSet, CountColumn] = OrderedDict()
-        # The same columns by each namespace that they count; None for those that count all.
-        self._by_namespace: dict[str | None, dict[PodSet, CountColumn]] = {}
+        self._columns: OrderedDict[Counted, CountColumn] = OrderedDict()
+        self._requirements = 0
+        # The same columns by what they count: a new group is compared with those that it may match.
+        self._index: MatchIndex[Counted] = MatchIndex()
+        # Those that depend on the labels of namespaces.
+        self._scoped: dict[Counted, CountColumn] = {}
 
     def add(self, row: int, pod: Pod, count: int) -> None:
         """Add *pod* to *row*, or with a *count* of -1 remove it."""
@@ -90,8 +82,8 @@ class PodSetColumns:
         if group is None:
             group = groups[kind] = self._new_group(pod)
         group.counts.add(row, count)
-        for column in group.columns:
-            column.add(row, count)
+        for column, weight in group.columns:
+            column.add(row, count * weight)
         group.pods += count
         assert group.pods >= 0, f"{pod.key} was removed more often than added"
         if not group.pods:
@@ -100,20 +92,46 @@ class PodSetColumns:
             if not groups:
                 del self._groups[pod.namespace]
 
-    def column(self, wanted: PodSet, rows: int) -> CountColumn:
-        """Return how many pods of *wanted* are on each row."""
+    def column(self, wanted: Counted, rows: int) -> CountColumn:
+        """Return how many pods of *wanted* are on each row, or the sum of their weights."""
         column = self._columns.get(wanted)
         if column is None:
-            column = self._columns[wanted] = self._build(wanted, rows)
-            for namespace in _namespaces(wanted):
-                self._by_namespace.setdefault(namespace, {})[wanted] = column
-            # Each column costs an addition for every pod: without a limit, those of
-            # deleted workloads would slow down every update.
-            if len(self._columns) > _COLUMNS_KEPT:
-                self._forget(*self._columns.popitem(last=False))
+            for _ in self.build(wanted, rows):
+                pass
+            column = self._columns[wanted]
         else:
             self._columns.move_to_end(wanted)
         return column
+
+    def build(self, wanted: Counted, rows: int) -> Iterator[None]:
+        """Build the column of *wanted*, with pauses; nothing may change meanwhile."""
+        if wanted in self._columns:
+            return
+        total = np.zeros(rows, dtype=np.int64)
+        counting, compared = [], 0
+        for group in self._groups_in(wanted):
+            weight = self._weight(group, wanted)
+            if weight:
+                group.counts.add_to(total, weight)
+                counting.append((group, weight))
+            compared += 1 + wanted.compared
+            if compared > _COMPARED_AT_ONCE:
+                compared = 0
+                yield
+        column = CountColumn.of(total)
+        for group, weight in counting:
+            group.columns.append((column, weight))
+        self._columns[wanted] = column
+        self._requirements += wanted.compared
+        self._index.add(wanted, wanted.namespaces, _selector(wanted))
+        if wanted.scoped:
+            self._scoped[wanted] = column
+        # Each column costs an addition for every pod, and a comparison for every group: without
+        # limits, those of deleted workloads would slow down every update.
+        while len(self._columns) > 1 and (
+            len(self._columns) > _COLUMNS_KEPT or self._requirements > _REQUIREMENTS_KEPT
+        ):
+            self._forget(*self._columns.popitem(last=False))
 
     def move(self, source: int, target: int, pods: Iterable[Pod]) -> None:
         """Move the counts of row *source*, whose pods are *pods*, to row *target*."""
@@ -122,48 +140,66 @@ class PodSetColumns:
         for column in self._columns.values():
             column.move(source, target)
 
+    def namespace_changed(
+        self, resource: ResourceName, old: KubeObject | None, new: KubeObject | None
+    ) -> None:
+        """Count the pods of a namespace anew in the columns that depend on its labels."""
+        item = new or old
+        if resource != Resource.NAMESPACE or not self._scoped or item is None:
+            return
+        before = {} if old is None else old.metadata.labels
+        after = {} if new is None else new.metadata.labels
+        if before == after:
+            return
+        for group in self._groups.get(item.metadata.name, {}).values():
+            for wanted, column in self._scoped.items():
+                was = _weigh(group, wanted, lambda _: before)
+                weight = _weigh(group, wanted, lambda _: after)
+                if was != weight:
+                    _recount(group, column, weight - was)
+                    group.columns = [each for each in group.columns if each[0] is not column]
+                    if weight:
+                        group.columns.append((column, weight))
+
     def _new_group(self, pod: Pod) -> _LabelGroup:
         group = _LabelGroup(pod.namespace, pod.labels, pod.terminating)
-        group.columns = [
-            column
-            for namespace in (pod.namespace, None)
-            for wanted, column in self._by_namespace.get(namespace, {}).items()
-            if group.is_in(wanted)
-        ]
+        for wanted in self._index.candidates(pod.namespace, pod.labels):
+            weight = self._weight(group, wanted)
+            if weight:
+                group.columns.append((self._columns[wanted], weight))
         return group
 
-    def _groups_in(self, wanted: PodSet) -> list[_LabelGroup]:
-        namespaces = self._groups if wanted.namespaces is None else wanted.namespaces
-        return [
-            group
-            for namespace in namespaces
-            for group in self._groups.get(namespace, {}).values()
-            if group.is_in(wanted)
-        ]
+    def _weight(self, group: _LabelGroup, wanted: Counted) -> int:
+        return _weigh(group, wanted, self._labels_of)
 
-    def _build(self, wanted: PodSet, rows: int) -> CountColumn:
-        groups = self._groups_in(wanted)
-        total = np.zeros(rows, dtype=np.int64)
-        for group in groups:
-            group.counts.add_to(total)
-        column = CountColumn.of(total)
-        for group in groups:
-            group.columns.append(column)
-        return column
+    def _groups_in(self, wanted: Counted) -> Iterator[_LabelGroup]:
+        namespaces = wanted.namespaces
+        for namespace in self._groups if namespaces is None else namespaces:
+            yield from self._groups.get(namespace, {}).values()
 
-    def _forget(self, wanted: PodSet, dropped: CountColumn) -> None:
+    def _forget(self, wanted: Counted, dropped: CountColumn) -> None:
         dropped.abandon()
         for group in self._groups_in(wanted):
-            group.columns = [column for column in group.columns if column is not dropped]
-        for namespace in _namespaces(wanted):
-            columns = self._by_namespace[namespace]
-            del columns[wanted]
-            if not columns:
-                del self._by_namespace[namespace]
+            if group.columns:
+                group.columns = [each for each in group.columns if each[0] is not dropped]
+        self._requirements -= wanted.compared
+        self._index.remove(wanted, wanted.namespaces, _selector(wanted))
+        self._scoped.pop(wanted, None)
 
 
-def _namespaces(wanted: PodSet) -> Iterable[str | None]:
-    return (None,) if wanted.namespaces is None else wanted.namespaces
+def _weigh(group: _LabelGroup, wanted: Counted, labels_of: NamespaceLabels) -> int:
+    """Return by how much each pod of *group* counts for *wanted*."""
+    weigh = wanted.matches if isinstance(wanted, PodSet) else wanted.weight
+    return int(weigh(group.namespace, group.labels, group.terminating, labels_of))
+
+
+def _recount(group: _LabelGroup, column: CountColumn, weight: int) -> None:
+    for row in group.counts.rows:
+        column.add(row, weight * group.counts[row])
+
+
+def _selector(wanted: Counted) -> Selector:
+    return wanted.selector if isinstance(wanted, PodSet) else EVERYTHING
 
 
 def _kind_of(pod: Pod) -> _Kind:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import msgspec
@@ -10,6 +11,8 @@ import pytest
 import yaml
 
 from hack import manifests
+from hack.api import request_text
+from hack.kubeconfig import read_kubeconfig
 from hack.manifests import CHART, helm, objects, template
 from scheduler.checkup import Mark, check, rules
 from scheduler.config import document
@@ -92,7 +95,9 @@ def test_chart_passes_lint(values):
         ("tls.enabled=1", "tls/enabled"),
         ("tls.secretName=Not a name", "secretName"),
         ("rbac.metricsReaders[0].kind=Robot", "metricsReaders"),
-        ("flowSchema.matchingPrecedence=0", "matchingPrecedence"),
+        ("flowSchema.matchingPrecedence=1", "matchingPrecedence"),
+        ("flowSchema.priorityLevel=Work Load", "priorityLevel"),
+        ("flowSchema.limits.lendablePercent=101", "lendablePercent"),
         ("podMonitor.enabled=true", "podMonitor.tokenSecret.name: over HTTPS"),
         ("config.leaderElection.leaderElect=false", "replicas: more than one needs"),
         ("configResource.name=Main", "name"),
@@ -204,6 +209,43 @@ def test_plain_http_needs_no_reviews():
     assert kinds["ClusterRole"]["rules"] == needed
 
 
+def test_requests_are_limited_apart_from_others():
+    def flows(*flags):
+        every = objects(template("--no-hooks", *flags, namespace="ours"))
+        return {
+            (each["kind"], each["metadata"]["name"]): each["spec"]
+            for each in every
+            if each["apiVersion"].startswith("flowcontrol.")
+        }
+
+    found = flows()
+    schema, lease = found["FlowSchema", OURS], found["FlowSchema", f"{OURS}-lease"]
+    assert schema["priorityLevelConfiguration"]["name"] == OURS
+    assert found["PriorityLevelConfiguration", OURS]["type"] == "Limited"
+    assert lease["priorityLevelConfiguration"]["name"] == "leader-election"
+    assert lease["matchingPrecedence"] < schema["matchingPrecedence"]
+    assert lease["rules"][0]["subjects"] == schema["rules"][0]["subjects"]
+    assert lease["rules"][0]["resourceRules"][0]["namespaces"] == ["ours"]
+
+    existing = flows("--set", "flowSchema.priorityLevel=workload-high")
+    assert existing.keys() == found.keys() - {("PriorityLevelConfiguration", OURS)}
+    assert existing["FlowSchema", OURS]["priorityLevelConfiguration"]["name"] == "workload-high"
+    alone = ["--set", "replicas=1", "--set", "config.leaderElection.leaderElect=false"]
+    assert flows(*alone).keys() == found.keys() - {("FlowSchema", f"{OURS}-lease")}
+    assert not flows("--set", "flowSchema.enabled=false")
+
+
+def test_the_rate_limit_suits_a_large_cluster():
+    """And one of the two can be set alone."""
+
+    def connection(*flags):
+        (config,) = [each for each in objects(template(*flags)) if each["kind"] == "ConfigMap"]
+        return yaml.safe_load(config["data"]["config.yaml"])["clientConnection"]
+
+    assert connection() == {"qps": 1000, "burst": 2000}
+    assert connection("--set", "config.clientConnection.qps=200") == {"qps": 200, "burst": 2000}
+
+
 def test_roles_are_what_is_needed_and_nothing_else():
     found = {each["kind"]: each for each in objects(template("--no-hooks"))}
 
@@ -301,6 +343,7 @@ def installed(control_plane, namespace, tmp_path):
     profiles = json.dumps([{"schedulerName": name}])
     flags = ["--set-json", f"config.profiles={profiles}", "--set", f"fullnameOverride={name}"]
     chosen = {"ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"}
+    chosen |= {"FlowSchema", "PriorityLevelConfiguration"}
     found = objects(template("--no-hooks", *flags, release=name, namespace=namespace))
     text = yaml.safe_dump_all([each for each in found if each["kind"] in chosen])
     control_plane.kubectl("apply", "-f", "-", stdin=text)
@@ -325,6 +368,16 @@ def test_scheduler_lives_on_what_the_chart_grants(control_plane, world, installe
         until(lambda: mine.events(big, "Scheduled"), "it was told")
         assert started.metric("rest_client_requests_total", code="403") == 0
         assert not started.lines("watch.refused")
+        dispatched = dispatched_requests(control_plane)
+        assert dispatched[name, name] > 10
+        assert dispatched[f"{name}-lease", "leader-election"] > 0
+
+
+def dispatched_requests(control_plane):
+    """Return what the API server dispatched, by FlowSchema and priority level."""
+    _, text = request_text(read_kubeconfig(control_plane.admin_kubeconfig), "GET", "/metrics")
+    series = r'flowcontrol_dispatched_requests_total{flow_schema="(.+)",priority_level="(.+)"} (.+)'
+    return {(schema, level): float(count) for schema, level, count in re.findall(series, text)}
 
 
 def test_check_passes_with_what_the_chart_grants(installed):

@@ -193,3 +193,20 @@ def test_cache_is_compared_on_a_signal(control_plane, world):
         os.kill(scheduler.process.pid, signal.SIGUSR2)
         until(lambda: scheduler.metric("py_scheduler_cache_comparisons_total", result="equal"))
         assert not scheduler.lines("cache.drifted")
+
+
+def test_a_comparison_lists_metadata_alone_page_by_page(control_plane, world):
+    """Each of 120 pods has a spec of 20 KB; a page has a hundred pods."""
+    large = [{"name": "main", "image": "i", "env": [{"name": "LARGE", "value": "x" * 20_000}]}]
+    world.pods(120, schedulingGates=[{"name": "example.com/never"}], containers=large)
+    config = configuration(profiles=[profile("compared")])
+    with scheduler_process(control_plane, config=config) as scheduler:
+
+        def received(part):
+            return scheduler.metric(f"rest_client_response_size_bytes_{part}", verb="GET")
+
+        requests, size = received("count"), received("sum")
+        os.kill(scheduler.process.pid, signal.SIGUSR2)
+        until(lambda: scheduler.metric("py_scheduler_cache_comparisons_total", result="equal"))
+        assert received("count") - requests >= 3
+        assert received("sum") - size < 120 * 20_000 / 2

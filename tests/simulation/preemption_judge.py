@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from scheduler.cache.cluster_cache import ClusterCache
 from scheduler.cycle.scheduling import Attempt, nominated_rows
 from scheduler.framework.decision import Preempt
-from scheduler.framework.filtering import filter_nodes
+from scheduler.framework.filtering import filter_nodes, run_pre_filters
 from scheduler.framework.observer import SILENT
-from scheduler.framework.pre_filtering import run_pre_filters
 from scheduler.framework.profile import Profile
 from scheduler.model.fact import KubeObject
 from scheduler.model.node import Node

@@ -271,7 +271,15 @@ def test_every_value_is_explained():
     inside = [line for line in unexplained if line[0] == " "]
     # What Kubernetes explains, and the head of the configuration.
     kubernetes = {"requests", "limits", "capabilities", "seccompProfile", "profiles"}
-    kubernetes |= {"apiVersion", "kind", "leaderElection", "labels", "runAsUser", "runAsGroup"}
+    kubernetes |= {
+        "apiVersion",
+        "kind",
+        "leaderElection",
+        "clientConnection",
+        "labels",
+        "runAsUser",
+        "runAsGroup",
+    }
     kubernetes |= {"runAsNonRoot", "fsGroup", "privileged", "readOnlyRootFilesystem"}
     kubernetes |= {"allowPrivilegeEscalation", "tokenSecret"}
     assert {line.strip().partition(":")[0] for line in inside} <= kubernetes

@@ -63,3 +63,11 @@ insecureSkipVerify: true
 {{- end }}
 {{- toYaml $config }}
 {{- end }}
+
+{{- /* Whose requests the FlowSchemas match. */ -}}
+{{- define "py-scheduler.flowSubject" -}}
+- kind: ServiceAccount
+  serviceAccount:
+    name: {{ include "py-scheduler.serviceAccount" . }}
+    namespace: {{ .Release.Namespace }}
+{{- end }}

@@ -12,11 +12,11 @@ from scheduler.model.affinity_terms import TermKind
 from scheduler.model.fact import Resource
 from scheduler.model.host_ports import HostPort
 from scheduler.model.objects import Namespace
+from scheduler.model.pod_set import PodSet
 from scheduler.model.selectors import EXISTS, NOT_IN, Requirement, from_map
 from scheduler.snapshot.columns import ClusterColumns
 from scheduler.snapshot.disks import disks_of
 from scheduler.snapshot.node_table import NodeTable
-from scheduler.snapshot.pod_sets import PodSet
 from scheduler.testing.builders import make_node, make_object, make_pod
 from tests.unit.plugins.storing import (
     RESOURCES as KINDS,
@@ -132,10 +132,11 @@ def answers(nodes: NodeTable) -> dict[str, dict[str, object]]:
         columns[f"least {index}"] = domains.least
     for pod in INCOMING:
         for kind in TermKind:
-            terms = nodes.terms_matching(pod, kind)
-            sums = nodes.sum_domains("zone", [(term, 1 + term.weight) for term in terms])
-            columns[f"{kind} {pod.name} here"] = sums.here
-            columns[f"{kind} {pod.name} total"] = sums.total
+            for weighted in (False, True):
+                for key, sums in nodes.sum_terms(pod, kind, weighted=weighted).items():
+                    if sums.here.any() or sums.total.any():
+                        columns[f"{kind} {pod.name} {key} {weighted} here"] = sums.here
+                        columns[f"{kind} {pod.name} {key} {weighted} total"] = sums.total
     for requirement in LABELS:
         columns[str(requirement)] = nodes.matching(requirement)
     for each in VOLUMES:

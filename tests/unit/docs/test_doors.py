@@ -21,9 +21,9 @@ BELOW_THE_LINE = (
     *("framework", "snapshot", "model", "config", "errors"),
 )
 VALUES_ONLY = {
-    *("base64", "binascii", "bisect", "collections", "contextlib", "dataclasses", "datetime"),
-    *("difflib", "enum", "fractions", "functools", "hashlib", "heapq", "itertools", "math"),
-    *("operator", "re", "types", "typing", "__future__"),
+    *("array", "base64", "binascii", "bisect", "collections", "contextlib", "copy", "dataclasses"),
+    *("datetime", "difflib", "enum", "fractions", "functools", "hashlib", "heapq", "itertools"),
+    *("math", "operator", "re", "types", "typing", "weakref", "__future__"),
     *("msgspec", "numpy", "yaml", "scheduler"),
 }
 """What may be imported below the line. `datetime` is there to read and write stamps."""

@@ -3,9 +3,8 @@
 import pytest
 
 from scheduler.framework.all_rejections import find_all_rejections
-from scheduler.framework.filtering import filter_nodes
+from scheduler.framework.filtering import PreFilterResult, filter_nodes, run_pre_filters
 from scheduler.framework.observer import SILENT
-from scheduler.framework.pre_filtering import PreFilterResult, run_pre_filters
 from scheduler.testing import make_pod
 from scheduler.testing.example_clusters import Interests, make_cluster
 from scheduler.testing.harness import default_profile

@@ -8,9 +8,14 @@ import numpy as np
 import pytest
 
 from scheduler.errors import PluginError
-from scheduler.framework.filtering import diagnose, filter_nodes, run_filters
+from scheduler.framework.filtering import (
+    PreFilterResult,
+    diagnose,
+    filter_nodes,
+    run_filters,
+    run_pre_filters,
+)
 from scheduler.framework.observer import SILENT
-from scheduler.framework.pre_filtering import PreFilterResult, run_pre_filters
 from scheduler.framework.profile import Profile
 from scheduler.framework.rejection import Failure, Only, Refused, Rejection, Skip
 from scheduler.plugins.priority_sort import PrioritySort

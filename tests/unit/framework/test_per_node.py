@@ -3,9 +3,8 @@
 import pytest
 
 from scheduler import PluginError, Refused, per_node
-from scheduler.framework.filtering import filter_nodes
+from scheduler.framework.filtering import PreFilterResult, filter_nodes
 from scheduler.framework.observer import SILENT
-from scheduler.framework.pre_filtering import PreFilterResult
 from scheduler.framework.profile import Profile, Weighted
 from scheduler.framework.registry import points_of
 from scheduler.framework.scoring import score_nodes

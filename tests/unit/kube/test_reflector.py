@@ -8,8 +8,9 @@ from scheduler.kube.access import Access
 from scheduler.kube.client import ApiClient
 from scheduler.kube.credentials import Credentials
 from scheduler.kube.rate_limit import RateLimiter
-from scheduler.kube.reflector import SLICE_OBJECTS, Reflector
+from scheduler.kube.reflector import Reflector
 from scheduler.kube.reflector_timeouts import ReflectorTimeouts, SharedBackoff
+from scheduler.kube.slices import SLICE_OBJECTS
 from scheduler.kube.watched import NODES, PODS, SERVICES
 from scheduler.model.fact import Added, Deleted, Listed, Updated
 

@@ -19,11 +19,10 @@ from scheduler.errors import MalformedObject, PluginError
 from scheduler.framework.cluster_event import Action, ClusterEvent, Requeue
 from scheduler.framework.decision import Bind, Park
 from scheduler.framework.effects import WaitUntil
-from scheduler.framework.filtering import filter_nodes
+from scheduler.framework.filtering import PreFilterResult, filter_nodes
 from scheduler.framework.invoke import call_plugin
 from scheduler.framework.normalize import PROPORTIONAL
 from scheduler.framework.observer import SILENT
-from scheduler.framework.pre_filtering import PreFilterResult
 from scheduler.framework.profile import Profile, Weighted
 from scheduler.framework.rejection import Gate, Rejection
 from scheduler.framework.scoring import score_nodes

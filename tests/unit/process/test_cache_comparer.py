@@ -3,12 +3,15 @@
 import asyncio
 import contextlib
 import json
+import random
+from itertools import pairwise
 
 import msgspec
 import pytest
 
 from scheduler.cache.cluster_cache import ClusterCache
-from scheduler.kube.reflector import SLICE_OBJECTS, Reflector
+from scheduler.kube.reflector import Reflector
+from scheduler.kube.slices import SLICE_OBJECTS
 from scheduler.kube.watched import WATCHED
 from scheduler.model.fact import Added, Deleted, Resource, Updated
 from scheduler.model.meta import ObjectMeta
@@ -16,6 +19,7 @@ from scheduler.observe.metrics import Metrics
 from scheduler.process.cache_comparer import CacheComparer
 from scheduler.reporting.inbox import Inbox
 from scheduler.reporting.telemetry import Telemetry
+from scheduler.testing.clock import in_virtual_time
 
 
 def a_node(name, version, **labels):
@@ -37,11 +41,13 @@ class Site:
         self.reflector = Reflector(None, self.watched, self.inbox.put)
         self.comparer = CacheComparer(
             self,
+            self,
             {Resource.NODE: self.reflector},
             self.cache,
             self.inbox,
             Telemetry(self.metrics),
             sleep=self.sleep,
+            rng=random.Random(1),
         )
 
     async def get(self, path, params=None):
@@ -188,3 +194,34 @@ async def test_facts_are_applied_while_a_large_cache_is_compared(site):
 
     assert not await comparing
     assert rounds > 6
+
+
+@in_virtual_time
+async def test_comparisons_are_spread_at_random():
+    """Replicas that start together do not list the whole cluster together."""
+    site = Site()
+    began = []
+
+    async def note(path, params=None):
+        began.append(asyncio.get_running_loop().time())
+        return await Site.get(site, path, params)
+
+    site.get = note
+
+    async def apply():
+        while True:
+            site.apply()
+            await asyncio.sleep(1)
+
+    tasks = [
+        asyncio.create_task(site.comparer.run(300, asyncio.Event())),
+        asyncio.create_task(apply()),
+    ]
+    await asyncio.sleep(50 * 300)
+    for task in tasks:
+        task.cancel()
+
+    pauses = [later - earlier for earlier, later in pairwise(began)]
+    assert len(pauses) > 40
+    assert 150 <= min(pauses) < 200
+    assert 400 < max(pauses) < 460

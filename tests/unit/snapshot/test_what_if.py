@@ -6,10 +6,11 @@ from hypothesis import strategies as st
 
 from scheduler.model.affinity_terms import TermKind
 from scheduler.model.host_ports import HostPort
+from scheduler.model.pod_set import PodSet, WeightedPods
 from scheduler.model.selectors import EVERYTHING, from_map
 from scheduler.snapshot.columns import ClusterColumns
+from scheduler.snapshot.domains import DomainSums
 from scheduler.snapshot.node_table import NodeTable
-from scheduler.snapshot.pod_sets import PodSet
 from scheduler.testing import make_node, make_pod
 
 WEB = PodSet(frozenset({"default"}), from_map({"app": "web"}))
@@ -98,10 +99,11 @@ def answers(view, row, included):
         columns[f"domain {index}"] = domains.domain
         columns[f"registered {index}"] = np.full(len(view), domains.registered)
     for kind in TermKind:
-        terms = [(term, 1) for term in view.terms_matching(INCOMING, kind)]
+        none = DomainSums(np.zeros(len(view), np.int64), np.zeros(len(view), np.int64))
         for name, sums in (
-            (f"terms {kind}", view.sum_domains("zone", terms)),
-            (f"sets {kind}", view.sum_domains("zone", [(pods, 3) for pods in SETS])),
+            (f"terms {kind}", view.sum_terms(INCOMING, kind).get("zone", none)),
+            (f"weights {kind}", view.sum_terms(INCOMING, kind, weighted=True).get("zone", none)),
+            ("sets", view.sum_domains("zone", WeightedPods(tuple((pods, 3) for pods in SETS)))),
         ):
             columns |= {f"{name} here": sums.here, f"{name} total": sums.total}
     return {question: column[row].item() for question, column in columns.items()} | {
@@ -165,7 +167,7 @@ def test_more_steps_than_the_recursion_limit_are_possible():
         view = view.each(adding={0: [pod]})
 
     assert view.pod_count.tolist() == [1500]
-    assert view.terms_matching(INCOMING, next(iter(TermKind))) == []
+    assert view.sum_terms(INCOMING, next(iter(TermKind))) == {}
     assert len(view.pods_on(0)) == 1500
 
 

@@ -1,0 +1,81 @@
+"""An index of selectors: finds those that may match given labels without trying all of them.
+
+Users write as many selectors as they like. Compared one by one, those of one tenant would be paid
+for by the pods of all others. A selector is therefore kept under a namespace and one label, or one
+label key, that everything it matches has; only what is kept under the given namespace and labels is
+compared. Selectors without such a label (``NotIn``, ``DoesNotExist``, empty ones) are compared with
+all labels of their namespaces.
+"""
+
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
+from typing import Final, Generic, TypeVar
+
+from scheduler.model.selectors import EXISTS, GT, IN, LT, Selector
+
+T = TypeVar("T", bound=Hashable)
+
+_LabelKey = tuple[str, str] | str | None
+"""A label, or the key of one, that a match has; None where it need not have any."""
+
+_NEED_A_KEY: Final = frozenset((EXISTS, GT, LT))
+_ANYWHERE: Final = (None,)
+
+
+class MatchIndex(Generic[T]):
+    """Items, each with the namespaces and the selector of what it matches."""
+
+    __slots__ = ("_items",)
+
+    def __init__(self) -> None:
+        self._items: dict[str | None, dict[_LabelKey, dict[T, None]]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._items)
+
+    def add(self, item: T, namespaces: Collection[str] | None, selector: Selector) -> None:
+        """Add *item*, which matches *selector* in *namespaces*; None for any namespace."""
+        keys = list(_label_keys(selector))
+        for namespace in _ANYWHERE if namespaces is None else namespaces:
+            by_label = self._items.setdefault(namespace, {})
+            for key in keys:
+                by_label.setdefault(key, {})[item] = None
+
+    def remove(self, item: T, namespaces: Collection[str] | None, selector: Selector) -> None:
+        """Remove *item*, which was added with the same *namespaces* and *selector*."""
+        keys = list(_label_keys(selector))
+        for namespace in _ANYWHERE if namespaces is None else namespaces:
+            by_label = self._items.get(namespace, {})
+            for key in keys:
+                del by_label[key][item]
+                if not by_label[key]:
+                    del by_label[key]
+            if not by_label:
+                self._items.pop(namespace, None)
+
+    def candidates(self, namespace: str, labels: Mapping[str, str]) -> Iterator[T]:
+        """Yield what may match *labels* in *namespace*: each item once."""
+        for scope in (namespace, None):
+            by_label = self._items.get(scope)
+            if by_label is None:
+                continue
+            yield from by_label.get(None, ())
+            for label in labels.items():
+                yield from by_label.get(label, ())
+                yield from by_label.get(label[0], ())
+
+
+def _label_keys(selector: Selector) -> Iterable[_LabelKey]:
+    """Yield under which labels *selector* is kept: all labels that it matches have one of them."""
+    if selector.requirements is None:
+        return
+    wanted = [each for each in selector.requirements if each.operator == IN]
+    if wanted:
+        # One label is enough; that with the fewest values needs the fewest keys.
+        fewest = min(wanted, key=lambda each: len(each.values))
+        yield from ((fewest.key, value) for value in fewest.values)
+        return
+    for each in selector.requirements:
+        if each.operator in _NEED_A_KEY:
+            yield each.key
+            return
+    yield None
