@@ -109,7 +109,11 @@ def schedule(attempt: Attempt) -> Cycle:
     if not len(nodes):
         return Retry(pod, NO_NODES, unschedulable=True)
     # Nothing is kept about the first pod of a template: all plugins are called.
-    kept = attempt.templates and attempt.templates.about(profile, pod, nodes, observer)
+    kept = (
+        None
+        if attempt.templates is None
+        else attempt.templates.about(profile, pod, nodes, observer)
+    )
     try:
         # Columns are built when a pod first needs them. Those of volumes take long on thousands of
         # nodes, so their construction pauses.

@@ -144,4 +144,8 @@ class History:
 
 @pytest.mark.parametrize("seed", range(40))
 def test_kept_answers_equal_fresh_ones(seed: int) -> None:
-    History(seed).run()
+    history = History(seed)
+
+    history.run()
+
+    assert len(history.templates), "no answer was kept"
