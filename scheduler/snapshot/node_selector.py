@@ -6,22 +6,21 @@ Source: ``component-helpers/scheduling/corev1/nodeaffinity/nodeaffinity.go``.
 """
 
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Final
 
 import numpy as np
 
 from scheduler.errors import MalformedObject
 from scheduler.model.affinity import NodeAffinity, NodeSelector, NodeSelectorTerm
-from scheduler.model.meta import LabelSelectorRequirement
+from scheduler.model.meta import LabelSelectorRequirement, kept_in_argument
 from scheduler.model.node import Node
 from scheduler.model.pod import Pod
+from scheduler.model.pod_template import PodTemplate
 from scheduler.model.selectors import IN, NOT_IN, Requirement, equals, node_requirement
 from scheduler.snapshot.arrays import Mask
 from scheduler.snapshot.node_table import NodeTable
 
 NAME_FIELD: Final = "metadata.name"
-_COMPILED_KEPT: Final = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,9 +139,7 @@ class PreferredTerm:
 
 def required_of(pod: Pod) -> RequiredAffinity:
     """Return what *pod* requires of its node."""
-    affinity = node_affinity_of(pod)
-    required = affinity.required_during_scheduling_ignored_during_execution if affinity else None
-    return _required(tuple((pod.spec.node_selector or {}).items()), required)
+    return _required_of(pod.template)
 
 
 def node_affinity_of(pod: Pod) -> NodeAffinity | None:
@@ -150,12 +147,13 @@ def node_affinity_of(pod: Pod) -> NodeAffinity | None:
     return pod.spec.affinity.node_affinity if pod.spec.affinity else None
 
 
-@lru_cache(maxsize=_COMPILED_KEPT)
-def _required(
-    labels: tuple[tuple[str, str], ...], required: NodeSelector | None
-) -> RequiredAffinity:
+@kept_in_argument
+def _required_of(template: PodTemplate) -> RequiredAffinity:
+    affinity = template.spec.affinity.node_affinity if template.spec.affinity else None
+    required = affinity.required_during_scheduling_ignored_during_execution if affinity else None
     return RequiredAffinity(
-        equals(dict(labels)), None if required is None else compile_selector(required)
+        equals(template.spec.node_selector or {}),
+        None if required is None else compile_selector(required),
     )
 
 
@@ -171,7 +169,7 @@ def compile_selector(selector: NodeSelector) -> AnyOf:
     return AnyOf(tuple(terms), has_invalid_terms)
 
 
-@lru_cache(maxsize=_COMPILED_KEPT)
+@kept_in_argument
 def preferred_of(affinity: NodeAffinity) -> tuple[PreferredTerm, ...]:
     """Compile the preferred terms of *affinity*.
 
