@@ -25,6 +25,7 @@ from scheduler.snapshot.node_selector import (
     compile_selector,
     compile_term,
     node_affinity_of,
+    preferences_of,
     preferred_of,
     required_of,
 )
@@ -46,6 +47,7 @@ class NodeAffinity:
         self._added = _added_affinity(args.added_affinity)
         required = self._added.required_during_scheduling_ignored_during_execution
         self._enforced = RequiredAffinity(any_of=compile_selector(required) if required else None)
+        self._preferred = preferred_of(self._added)
         self.requeue_on = (
             Requeue(ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_LABEL), self._node_matches),
         )
@@ -82,17 +84,14 @@ class NodeAffinity:
         Raises:
             MalformedObject: If a preferred term is invalid.
         """
-        affinities = [
-            each
+        if not any(
+            each and each.preferred_during_scheduling_ignored_during_execution is not None
             for each in (self._added, node_affinity_of(pod))
-            if each and each.preferred_during_scheduling_ignored_during_execution is not None
-        ]
-        if not affinities:
+        ):
             return None
         scores = np.zeros(len(nodes), dtype=np.int64)
-        for affinity in affinities:
-            for preferred in preferred_of(affinity):
-                scores += preferred.weight * preferred.term.mask(nodes)
+        for preferred in (*self._preferred, *preferences_of(pod)):
+            scores += preferred.weight * preferred.term.mask(nodes)
         return scores
 
     def _node_matches(self, pod: Pod, change: Change) -> bool:
@@ -114,13 +113,9 @@ class NodeAffinity:
 
 def _names_of(required: NodeSelector) -> frozenset[str] | None:
     """Return the node names in *required*; None if a term has none and may match any node."""
-    names: frozenset[str] | None = None
-    for term in required.node_selector_terms or ():
-        named = _names_of_term(term)
-        if named is None:
-            return None
-        names = named if names is None else names | named
-    return names
+    names = [_names_of_term(term) for term in required.node_selector_terms or ()]
+    known = [each for each in names if each is not None]
+    return frozenset().union(*known) if known and len(known) == len(names) else None
 
 
 def _names_of_term(term: NodeSelectorTerm) -> frozenset[str] | None:
