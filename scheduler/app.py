@@ -195,7 +195,7 @@ class _Process:
             ),
             telemetry=telemetry,
             may_act=may_act,
-            settings=LoopSettings(),
+            settings=LoopSettings(pod_entries_maximum=settings.pod_entries_maximum),
             timer=StallTimer(settings.plugin_seconds_maximum),
         )
         self._watches = Watches(client, self._core.inbox.put, telemetry, started_with.watched)

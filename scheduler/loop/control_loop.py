@@ -29,12 +29,14 @@ class LoopSettings:
             serves the sockets.
         stop_seconds: How long posted binds may take to end after a request to stop.
         seed: Chooses among equal nodes, together with the pod and the node.
+        pod_entries_maximum: How much a pod may ask; one that asks more is parked.
     """
 
     binds_in_flight: int = 256
     slice_seconds: float = 0.008
     stop_seconds: float = 20.0
     seed: int = 0
+    pod_entries_maximum: int = 5000
 
 
 class ControlLoop:
