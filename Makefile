@@ -3,6 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 PYTEST_ARGS ?=
+BENCH_ARGS ?=
 CONTENTION_ARGS ?=
 DECISION_ARGS ?=
 E2E_ARGS ?=
@@ -13,6 +14,7 @@ IMAGE_ARGS ?=
 FAILOVERS_ARGS ?=
 SIMULATION_ARGS ?=
 KILLS_ARGS ?=
+HOSTILE_ARGS ?=
 RELOADS_ARGS ?=
 
 .DEFAULT_GOAL := help
@@ -52,16 +54,19 @@ format: $(READY) ## Format the code and sort its imports
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: $(READY) ## Measure throughput, alternating with kube-scheduler, each on a fresh control plane
-	$(BIN)/python -m benchmarks.throughput
+bench: $(READY) ## Measure throughput, latency, CPU and memory in turns with kube-scheduler and a null scheduler
+	$(BIN)/python -m benchmarks.throughput $(BENCH_ARGS)
 
 bench-preemption: $(READY) ## Measure throughput where every pod needs a preemption
-	$(BIN)/python -m benchmarks.throughput --workload preemption-basic --mode stream
+	$(BIN)/python -m benchmarks.throughput --only preemption-basic --scale full --mode stream $(BENCH_ARGS)
+
+bench-report: $(READY) ## Write tables and charts of committed results into docs/performance.md
+	$(BIN)/python -m benchmarks.report
 
 contention: $(READY) ## Run both schedulers on the same nodes for five minutes, with and without NodeTrust
 	$(BIN)/python -m hack.contention $(CONTENTION_ARGS)
 
-decision: $(READY) ## Measure one decision for each kind of pod, with 5,000 nodes and 10,000 pods
+decision: $(READY) ## Measure decisions, cold and warm, by kind of pod, cluster size and plugin; memory of the cache
 	$(BIN)/python -m benchmarks.decision $(DECISION_ARGS)
 
 fidelity: $(READY) ## Compare with kube-scheduler: its plugins over generated clusters, then its binary
@@ -84,6 +89,9 @@ kills: $(READY) ## Kill the scheduler with -9 fifty times during preemptions, on
 
 reloads: $(READY) ## Change the configuration five hundred times under load, on a real control plane
 	$(BIN)/python -m hack.reloads $(RELOADS_ARGS)
+
+hostile: $(READY) ## Measure what objects as large and odd as an API server accepts cost others
+	$(BIN)/python -m hack.hostile $(HOSTILE_ARGS)
 
 failovers: $(READY) ## Kill twenty leaders under load, pause one, share the lease with kube-scheduler
 	$(BIN)/python -m hack.failovers $(FAILOVERS_ARGS)
@@ -123,6 +131,7 @@ clean: ## Remove what make created here; binaries stay in the user's cache
 .PHONY: format
 .PHONY: bench
 .PHONY: bench-preemption
+.PHONY: bench-report
 .PHONY: contention
 .PHONY: decision
 .PHONY: fidelity
@@ -132,6 +141,7 @@ clean: ## Remove what make created here; binaries stay in the user's cache
 .PHONY: simulation
 .PHONY: kills
 .PHONY: reloads
+.PHONY: hostile
 .PHONY: failovers
 .PHONY: measure
 .PHONY: binaries

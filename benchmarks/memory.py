@@ -21,7 +21,7 @@ from scheduler.cache.cluster_cache import ClusterCache
 from scheduler.kube.decode import ADDED, MODIFIED, ObjectChanged, ObjectDecoder
 from scheduler.kube.object_store import ObjectStore
 from scheduler.kube.watch_observer import SILENT_WATCHES
-from scheduler.kube.watched import NODES, PODS
+from scheduler.kube.watched import NODES, PODS, Watched
 from scheduler.model.fact import Added, Fact, Updated
 from scheduler.model.node import Node
 from scheduler.model.pod import Pod
@@ -280,7 +280,7 @@ def _container(name: str, image: str, cpu: str, token: str) -> dict[str, Any]:
 
 
 def _managed_fields(managers: tuple[str, ...]) -> list[dict[str, Any]]:
-    fields = {f"f:field-{index}": {"f:inner": {}, ".": {}} for index in range(25)}
+    fields: dict[str, Any] = {f"f:field-{index}": {"f:inner": {}, ".": {}} for index in range(25)}
     return [
         {
             "manager": manager,
@@ -307,7 +307,7 @@ class Cluster:
 
     def __init__(self) -> None:
         self.cache = ClusterCache()
-        self._stores = {
+        self._stores: dict[Watched[Any], tuple[ObjectDecoder[Any], ObjectStore[Any]]] = {
             NODES: (ObjectDecoder(NODES), ObjectStore(NODES, self._apply, SILENT_WATCHES)),
             PODS: (ObjectDecoder(PODS), ObjectStore(PODS, self._apply, SILENT_WATCHES)),
         }

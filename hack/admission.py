@@ -140,12 +140,12 @@ def _failed(predicate: str, text: str) -> Refusal:
 
 
 def _refused_by_affinity(pod: Json, node: Json) -> Refusal | None:
-    if _matches_affinity(pod["spec"], node):
+    if matches_affinity(pod["spec"], node):
         return None
     return _failed("NodeAffinity", "node(s) didn't match Pod's node affinity/selector")
 
 
-def _matches_affinity(spec: Json, node: Json) -> bool:
+def matches_affinity(spec: Json, node: Json) -> bool:
     labels = node["metadata"].get("labels", {})
     if any(labels.get(key) != value for key, value in spec.get("nodeSelector", {}).items()):
         return False
@@ -222,12 +222,12 @@ def _refused_by_taints(pod: Json, node: Json) -> Refusal | None:
     tolerations = pod["spec"].get("tolerations", ())
     for taint in node.get("spec", {}).get("taints", ()):
         evicts = taint["effect"] == "NoExecute"
-        if evicts and not any(_tolerates(each, taint) for each in tolerations):
+        if evicts and not any(tolerates(each, taint) for each in tolerations):
             return _failed("TaintToleration", "node(s) had taints that the pod didn't tolerate")
     return None
 
 
-def _tolerates(toleration: Json, taint: Json) -> bool:
+def tolerates(toleration: Json, taint: Json) -> bool:
     if toleration.get("effect") not in {None, "", taint["effect"]}:
         return False
     if toleration.get("key") not in {None, "", taint["key"]}:

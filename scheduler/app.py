@@ -10,8 +10,8 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Coroutine
-from contextlib import AsyncExitStack
+from collections.abc import AsyncGenerator, Coroutine
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -28,14 +28,15 @@ from scheduler.loop.control_loop import LoopSettings
 from scheduler.loop.core import SchedulerCore
 from scheduler.model.fact import Resource
 from scheduler.observe import event_names
-from scheduler.observe.health import Endpoint, ping
+from scheduler.observe.health import Endpoint, Judge, ping
 from scheduler.observe.logs import configure, get_logger
 from scheduler.observe.metrics import Metrics
 from scheduler.observe.serving import Serving
 from scheduler.out_of_tree.stall_timer import StallTimer
-from scheduler.process.background import cancel, freeze_heap, measure_loop_lag, run_and_wait
+from scheduler.process.background import Heartbeat, cancel, measure_loop_lag, run_and_wait
 from scheduler.process.cache_comparer import CacheComparer
 from scheduler.process.gauges import read_gauges
+from scheduler.process.heap import freeze_while_listing
 from scheduler.process.leadership import Leadership
 from scheduler.process.watches import Watches
 from scheduler.reload.plan import Plan, plan_of
@@ -104,7 +105,7 @@ class _Connections:
         limiter: The rate limit of *client*.
         events: Sends events, at a rate limit of their own.
         recorder: Queues events and sends them through *events*.
-        reviews: Sends the reviews of permissions.
+        reviews: Sends the reviews of our own permissions.
         metadata: Lists metadata for the cache comparison, at a rate limit of its own.
         comparison: Lists whole objects for it, at the same rate limit.
         extenders: Sends requests to the extenders.
@@ -142,8 +143,7 @@ async def _open_connections(
     client = await connect(limiter)
     # The recorder waits for a rate limit of its own before each request.
     events = await connect(_unlimited())
-    # Anybody who can reach the endpoint can cause reviews: these must not delay bindings.
-    reviews = await connect(RateLimiter(_REVIEW_QPS, _REVIEW_BURST))
+    reviews = await connect(_review_limiter())
     # Thousands of pages of a large cluster must not delay bindings either.
     pages = RateLimiter(_COMPARISON_QPS, burst=1)
     metadata, comparison = await connect(pages, METADATA), await connect(pages)
@@ -158,6 +158,11 @@ async def _open_connections(
 
 def _unlimited() -> RateLimiter:
     return RateLimiter(_UNLIMITED_QPS)
+
+
+def _review_limiter() -> RateLimiter:
+    """Return a rate limit of its own for reviews, which must not delay bindings."""
+    return RateLimiter(_REVIEW_QPS, _REVIEW_BURST)
 
 
 class _Process:
@@ -206,7 +211,8 @@ class _Process:
         self._sources = ConfigurationSources(
             settings, self._reloader, report, connections.credentials, client, record, may_act
         )
-        self._serving = Serving(settings, self._endpoint(), Reviews(connections.reviews).judge)
+        self._heartbeat = Heartbeat()
+        self._serving = Serving(settings, self._endpoint(), self._judging)
         read_gauges(
             telemetry.metrics,
             self._core,
@@ -251,10 +257,10 @@ class _Process:
     def _background_work(self) -> tuple[Coroutine[Any, Any, None], ...]:
         return (
             self._leadership.announce(self._core.inbox.wake),
-            measure_loop_lag(self._telemetry),
+            measure_loop_lag(self._telemetry, self._heartbeat),
             self._compare_cache(),
-            self._freeze_heap_when_synced(),
-            self._serving.keep_certificate_fresh(),
+            freeze_while_listing(lambda: self._core.loop.synced),
+            self._serving.watch(),
             self._sources.watch_file(),
         )
 
@@ -304,19 +310,17 @@ class _Process:
         )
         await comparer.run(self._settings.drift_seconds, self._compare_now)
 
-    async def _freeze_heap_when_synced(self) -> None:
-        await self._wait_until_synced()
-        freeze_heap()
-
     # Health and signals.
 
     def _endpoint(self) -> Endpoint:
         resource = self._sources.resource
         configured = {"configuration": resource.check} if resource else {}
+        alive = {"ping": ping, "event-loop": self._heartbeat.check}
         return Endpoint(
             self._telemetry.metrics,
             self._reloader.written,
-            healthz={"ping": ping},
+            healthz=alive,
+            livez=alive,
             readyz={
                 "ping": ping,
                 "sched-handler-sync": self._check_synced,
@@ -325,6 +329,20 @@ class _Process:
                 **configured,
             },
         )
+
+    @asynccontextmanager
+    async def _judging(self) -> AsyncGenerator[Judge]:
+        """Open a client for the thread of the endpoint: a client belongs to one event loop.
+
+        Anybody who can reach the endpoint can cause reviews.
+        """
+        async with ApiClient(
+            self._connections.credentials,
+            limiter=_review_limiter(),
+            user_agent=USER_AGENT,
+            observer=self._telemetry,
+        ) as client:
+            yield Reviews(client).judge
 
     def _check_synced(self) -> str | None:
         return None if self._core.loop.synced else "handlers are not fully synchronized"

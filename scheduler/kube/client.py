@@ -1,13 +1,13 @@
 """One thin client towards the API server: bytes in, bytes out, failures as an `ApiError`.
 
-It repeats nothing but a request whose credentials were stale (401), once; aiohttp may repeat a GET,
-PUT or DELETE whose pooled connection was closed under it, and never a POST or PATCH. Only the
-caller knows whether a lost answer, a conflict or a 429 is worth another try; see `retry`.
+It repeats nothing but a request whose credentials were stale (401), once, and a GET, PUT or DELETE
+whose idle connection was closed while it was sent; never a POST or PATCH. Only the caller knows
+whether a lost answer, a conflict or a 429 is worth another try; see `retry`.
 """
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from copy import copy
 from types import TracebackType
 from typing import Final, Protocol, Self
@@ -30,8 +30,10 @@ from scheduler.errors import (
     Unreachable,
 )
 from scheduler.kube.access import Access
+from scheduler.kube.connection_pool import CONNECT_SECONDS, KEEPALIVE_SECONDS, ConnectionPool
 from scheduler.kube.credentials import Credentials
 from scheduler.kube.fence import Fence
+from scheduler.kube.http_response import Response
 from scheduler.kube.rate_limit import RateLimiter
 
 JSON: Final = "application/json"
@@ -39,10 +41,6 @@ METADATA: Final = f"{JSON};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,{JSON
 """Asks for the metadata of listed objects alone; whoever cannot leave out the rest sends it all."""
 
 CONNECTIONS_DEFAULT: Final = 100
-CONNECT_SECONDS: Final = 10.0
-# The API server closes a connection that was idle for 90 s, many load balancers after 60 s. A
-# request sent into that moment would be lost, so ours close first.
-KEEPALIVE_SECONDS: Final = 45.0
 READ_BUFFER_BYTES: Final = 256 * 1024
 
 _ERRORS: Final[Mapping[int, type[ApiError]]] = {
@@ -126,19 +124,26 @@ class ApiClient:
         self._limiter = limiter
         self._observer = observer
         self._timeout = aiohttp.ClientTimeout(total=timeout_seconds, sock_connect=CONNECT_SECONDS)
+        self._timeout_seconds = timeout_seconds
         self._connections = connections
-        # Requests wait here rather than for aiohttp's pool, where the wait would count against
-        # their timeout.
+        # Waiting here does not count against a request's timeout.
         self._connection_slots = asyncio.Semaphore(connections)
         self._fence = Fence()
         # No compression: bandwidth is not scarce, and decompressing would cost time of the one
         # thread in which pods are scheduled.
         self._headers = {"User-Agent": user_agent, "Accept": accept, "Accept-Encoding": "identity"}
-        self._requests: aiohttp.ClientSession
+        self._pool: ConnectionPool
+        self._proxied: aiohttp.ClientSession
         self._watches: aiohttp.ClientSession
 
     async def __aenter__(self) -> Self:
-        self._requests = self._session(limit=self._connections)
+        self._pool = ConnectionPool(
+            user_agent=self._headers["User-Agent"],
+            accept=self._headers["Accept"],
+            timeout_seconds=self._timeout_seconds,
+            fence=self._fence,
+        )
+        self._proxied = self._session(limit=self._connections)
         # A watch keeps its connection for minutes and must not take one away from bindings.
         self._watches = self._session(limit=0)
         return self
@@ -149,7 +154,8 @@ class ApiClient:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        await self._requests.close()
+        await self._pool.close()
+        await self._proxied.close()
         await self._watches.close()
 
     def without_rate_limit(self) -> "ApiClient":
@@ -162,7 +168,7 @@ class ApiClient:
         """Send no request that changes anything while *may_write* returns False.
 
         It is called right before a request is sent, over a connection that is open by then, and
-        again before aiohttp repeats one. A process that was paused, that had requests waiting in
+        again before one is repeated. A process that was paused, that had requests waiting in
         line, or that waited for a connection, may have lost its lease in between: those requests
         raise Fenced.
         """
@@ -244,33 +250,42 @@ class ApiClient:
         self, access: Access, method: str, target: str, body: bytes, content_type: str
     ) -> bytes:
         started, status = time.monotonic(), 0
-        headers = {"Authorization": access.authorization} if access.authorization else {}
-        if body:
-            headers["Content-Type"] = content_type
+        send = self._pool.request if access.proxy is None else self._request_by_proxy
         async with self._connection_slots:
             try:
-                async with self._requests.request(
-                    method,
-                    URL(access.server + target, encoded=True),
-                    data=body or None,
-                    headers=headers,
-                    ssl=access.tls,
-                    server_hostname=access.server_hostname,
-                    proxy=access.proxy,
-                    proxy_headers=access.proxy_headers,
-                    timeout=self._timeout,
-                    allow_redirects=False,
-                ) as response:
-                    content = await response.read()
-                    status = response.status
+                response = await send(access, method, target, body, content_type)
+                status = response.status
             except (aiohttp.ClientError, OSError) as problem:
                 raise self._unreachable(method, target, problem) from problem
             finally:
                 self._observer.request_done(method, status, time.monotonic() - started)
-        self._observer.request_sized(method, len(body), len(content))
+        self._observer.request_sized(method, len(body), len(response.body))
         if status >= 300:
-            raise api_error(f"{method} {target}", status, content, response.headers)
-        return content
+            raise api_error(
+                f"{method} {target}", status, response.body, response.header("Retry-After")
+            )
+        return response.body
+
+    async def _request_by_proxy(
+        self, access: Access, method: str, target: str, body: bytes, content_type: str
+    ) -> Response:
+        headers = {"Authorization": access.authorization} if access.authorization else {}
+        if body:
+            headers["Content-Type"] = content_type
+        async with self._proxied.request(
+            method,
+            URL(access.server + target, encoded=True),
+            data=body or None,
+            headers=headers,
+            ssl=access.tls,
+            server_hostname=access.server_hostname,
+            proxy=access.proxy,
+            proxy_headers=access.proxy_headers,
+            timeout=self._timeout,
+            allow_redirects=False,
+        ) as response:
+            head = b"".join(b"\r\n%b: %b" % header for header in response.raw_headers)
+            return Response(response.status, head, await response.read())
 
     async def _acquire(self, method: str) -> None:
         """Wait until the rate limit allows a request."""
@@ -317,7 +332,8 @@ class ApiClient:
         finally:
             self._observer.request_done("WATCH", status, time.monotonic() - started)
         if status != 200:
-            raise api_error(f"WATCH {path}", status, content, response.headers)
+            retry_after = response.headers.get("Retry-After", "")
+            raise api_error(f"WATCH {path}", status, content, retry_after)
         return response
 
     async def _renew(self, access: Access, refusal: Unauthorized) -> Access:
@@ -349,12 +365,15 @@ class ApiClient:
         )
 
 
-def api_error(request: str, status: int, body: bytes, headers: Mapping[str, str]) -> ApiError:
-    """Return the error that *status* and *body*, the answer to *request*, stand for."""
+def api_error(request: str, status: int, body: bytes, retry_after: str) -> ApiError:
+    """Return the error that *status* and *body*, the answer to *request*, stand for.
+
+    *retry_after* is the header of that name; empty where there is none.
+    """
     answer = _read_status(body)
     message = f"{request}: {f'{status} {answer.reason}'.rstrip()}: {answer.message}"
     if status == 429:
-        return Throttled(message, retry_after_seconds=_retry_after(headers, answer))
+        return Throttled(message, retry_after_seconds=_retry_after(retry_after, answer))
     if status >= 500:
         return Unreachable(message, status=status, reason=answer.reason)
     return _ERRORS.get(status, Rejected)(message, status=status, reason=answer.reason)
@@ -369,11 +388,8 @@ def _read_status(body: bytes) -> _Status:
         return _Status(message=text[:200])
 
 
-def _retry_after(headers: Mapping[str, str], answer: _Status) -> float:
-    hints: Iterable[str | float] = (
-        headers.get("Retry-After", ""),
-        answer.details.retry_after_seconds if answer.details else 0,
-    )
+def _retry_after(header: str, answer: _Status) -> float:
+    hints = (header, answer.details.retry_after_seconds if answer.details else 0)
     for hint in hints:
         try:
             if (seconds := float(hint)) > 0:

@@ -4,7 +4,7 @@ import aiohttp
 from aiohttp import ClientHandlerType, ClientRequest, ClientResponse
 from multidict import CIMultiDict
 
-from scheduler.kube.client import KEEPALIVE_SECONDS
+from scheduler.kube.connection_pool import KEEPALIVE_SECONDS
 from scheduler.kube.credentials import Credentials
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Generic
 
-import msgspec
+from msgspec.structs import force_setattr
 
 from scheduler.kube.decode import DELETED, Key, ObjectChanged, Unreadable
 from scheduler.kube.watch_observer import WatchObserver
@@ -65,12 +65,10 @@ class ObjectStore(Generic[T]):
             return False
         if not equal(old, new):
             return False
-        # A heartbeat, or an object that is listed again. Only the version is replaced: the parts of
-        # the old object stay, since cache and queue reference them already.
-        version = new.metadata.resource_version
-        if old.metadata.resource_version != version:
-            metadata = msgspec.structs.replace(old.metadata, resource_version=version)
-            old = self.objects[key] = msgspec.structs.replace(old, metadata=metadata)
+        # A heartbeat, or an object that is listed again. The version is replaced in place: cache
+        # and queue refer to the same object, and a copy beside it would hold the metadata of every
+        # object that had a heartbeat a second time.
+        force_setattr(old.metadata, "resource_version", new.metadata.resource_version)
         if self.watched.raw and isinstance(new, Raw) and isinstance(old, Raw):
             old.keep_raw(new.raw)
         return True

@@ -23,7 +23,7 @@ class PreferredSchedulingTerm(Struct, frozen=True):
     preference: NodeSelectorTerm = NodeSelectorTerm()
 
 
-class NodeAffinity(Struct, frozen=True):
+class NodeAffinity(Struct, frozen=True, dict=True, gc=True):
     """Required and preferred node selector terms."""
 
     required_during_scheduling_ignored_during_execution: NodeSelector | None = None

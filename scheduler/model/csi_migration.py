@@ -6,14 +6,13 @@ Source: ``csi-translation-lib/plugins/`` (in_tree_volume.go and one file for eac
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from types import MappingProxyType
 from typing import Final
 
 import msgspec
 
 from scheduler.model.affinity import NodeSelector, NodeSelectorTerm
-from scheduler.model.meta import LabelSelectorRequirement
+from scheduler.model.meta import LabelSelectorRequirement, kept_in_argument
 from scheduler.model.selectors import IN
 from scheduler.model.storage import PersistentVolume, PersistentVolumeSpec, VolumeNodeAffinity
 from scheduler.model.volumes import (
@@ -44,7 +43,6 @@ _Disk = (
 _AWS_ID = re.compile(r"aws://[^/]*/+(vol-[^/]*)/*")
 _ZONES_BETWEEN: Final = "__"
 _UNSPECIFIED: Final = "UNSPECIFIED"
-_TRANSLATED_KEPT: Final = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +143,7 @@ def driver_for(provisioner: str) -> str:
     return provisioner if successor is None else successor.driver
 
 
+@kept_in_argument
 def translated_affinity(volume: PersistentVolume) -> VolumeNodeAffinity | None:
     """Return the node affinity of an in-tree volume with the label keys of its CSI driver.
 
@@ -157,7 +156,6 @@ def translated_affinity(volume: PersistentVolume) -> VolumeNodeAffinity | None:
     return _translated(volume.spec.node_affinity, key, labels.get(ZONE), labels.get(BETA_ZONE))
 
 
-@lru_cache(maxsize=_TRANSLATED_KEPT)
 def _translated(
     affinity: VolumeNodeAffinity | None, key: str, zone: str | None, beta_zone: str | None
 ) -> VolumeNodeAffinity | None:

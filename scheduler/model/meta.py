@@ -1,7 +1,8 @@
 """Metadata and other parts that Kubernetes objects have in common."""
 
-from collections.abc import Mapping
-from typing import Final, NewType
+from collections.abc import Callable, Mapping
+from functools import wraps
+from typing import Final, NewType, TypeVar
 
 import msgspec
 
@@ -17,6 +18,29 @@ class Struct(msgspec.Struct, frozen=True, kw_only=True, rename="camel", gc=False
     Python's cycle collector does not track these structs: nothing that they refer to refers back,
     and a cluster has hundreds of thousands of them. Classes with ``dict=True`` are tracked.
     """
+
+
+A = TypeVar("A")
+R = TypeVar("R")
+
+
+def kept_in_argument(derive: Callable[[A], R]) -> Callable[[A], R]:
+    """Let *derive* keep its answer in its argument, a frozen object with a ``__dict__``.
+
+    The answer lives as long as what it is derived from. A cache of a number of answers would keep
+    those of objects that are gone, and how large they are is up to whoever wrote the objects.
+    """
+    name = f"{derive.__module__}.{derive.__qualname__}"
+
+    @wraps(derive)
+    def kept(argument: A) -> R:
+        answers = argument.__dict__
+        if name not in answers:
+            answers[name] = derive(argument)
+        answer: R = answers[name]
+        return answer
+
+    return kept
 
 
 class OwnerReference(Struct, frozen=True):
@@ -85,7 +109,7 @@ class LabelSelectorRequirement(Struct, frozen=True):
     values: tuple[str, ...] = ()
 
 
-class LabelSelector(Struct, frozen=True):
+class LabelSelector(Struct, frozen=True, dict=True, gc=True):
     """A selector over labels, as written. See scheduler.model.selectors for its meaning."""
 
     match_labels: dict[str, str] = {}

@@ -11,7 +11,7 @@ from typing import Final
 
 from scheduler.model.affinity import NodeAffinity, NodeSelectorTerm, PodAffinity, PodAffinityTerm
 from scheduler.model.containers import Container
-from scheduler.model.meta import LabelSelector, LabelSelectorRequirement
+from scheduler.model.meta import LabelSelector, LabelSelectorRequirement, kept_in_argument
 from scheduler.model.pod import Pod
 from scheduler.model.pod_template import PodTemplate
 
@@ -27,7 +27,7 @@ def excess(pod: Pod, maximum: int) -> str:
 
     With a *maximum* of 0 any pod may ask anything.
     """
-    entries = pod.template.derived(entries_of)
+    entries = entries_of(pod.template)
     total = entries.total()
     if not maximum or total <= maximum:
         return ""
@@ -35,6 +35,7 @@ def excess(pod: Pod, maximum: int) -> str:
     return f"{field}: {largest} entries of {total} in the pod's spec; at most {maximum} are allowed"
 
 
+@kept_in_argument
 def entries_of(template: PodTemplate) -> Counter[str]:
     """Count the entries of a spec by field; fields without any may be missing."""
     return Counter(dict(_count(template)))

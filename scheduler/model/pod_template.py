@@ -164,7 +164,6 @@ class PodTemplate:
         self.annotations = metadata.annotations
         self._name = name
         self._checked = False
-        self._derived: dict[Callable[[PodTemplate], Any], Any] | None = None
         self._labels = _shared(_Labels, metadata.labels)
         self._owners = _shared(_Owners, metadata.owner_references)
         self._tolerations = _shared(_Tolerations, spec.tolerations)
@@ -218,18 +217,6 @@ class PodTemplate:
     def claims(self) -> tuple[PodClaim, ...]:
         """See `Pod.claims`."""
         return tuple(self._claims())
-
-    def derived(self, derive: "Callable[[PodTemplate], T]") -> T:
-        """Return what *derive* returns for this template; it is kept as long as the template lives.
-
-        It is a function of a module, depends on the template alone, and does not return None.
-        """
-        if self._derived is None:
-            self._derived = {}
-        found: T | None = self._derived.get(derive)
-        if found is None:
-            found = self._derived[derive] = derive(self)
-        return found
 
     def spec_on(self, node: str) -> PodSpec:
         """Return the spec of a pod on *node*; pods without a node share one."""

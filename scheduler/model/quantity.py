@@ -15,14 +15,15 @@ NANOS = 10**9
 NANOS_PER_MILLI = 10**6
 INT64_MAX = 2**63 - 1
 
+_KEPT = 8192
+_LONGEST_KEPT = 40
+
 _FORM = re.compile(r"([+-]?)([0-9]*)(?:\.([0-9]*))?([eEinumkKMGTP]*[+-]?[0-9]*)")
 _DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY = {"Ki": 1, "Mi": 2, "Gi": 3, "Ti": 4, "Pi": 5, "Ei": 6}
 _EXPONENT = re.compile(r"[eE][+-]?[0-9]+")
 
 
-# A cluster has few distinct quantities, and hundreds of thousands of occurrences of them.
-@lru_cache(maxsize=65536)
 def nanos(literal: str | float | None) -> int:
     """Parse *literal* into nanos.
 
@@ -32,6 +33,13 @@ def nanos(literal: str | float | None) -> int:
     Raises:
         ValueError: If *literal* is not a quantity.
     """
+    # Users write quantities: neither their number nor their length may take memory without bound.
+    if isinstance(literal, str) and len(literal) > _LONGEST_KEPT:
+        return _parse(literal)
+    return _parse_kept(literal)
+
+
+def _parse(literal: str | float | None) -> int:
     if literal is None:
         return 0
     text = literal if isinstance(literal, str) else repr(literal)
@@ -46,6 +54,10 @@ def nanos(literal: str | float | None) -> int:
     if binary:
         count = min(count, INT64_MAX * NANOS)
     return -count if sign == "-" else count
+
+
+# A cluster has few distinct quantities, and hundreds of thousands of occurrences of them.
+_parse_kept = lru_cache(maxsize=_KEPT)(_parse)
 
 
 def _factor(suffix: str, text: str) -> tuple[Fraction, bool]:

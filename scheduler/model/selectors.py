@@ -10,11 +10,10 @@ Source: ``apimachinery/pkg/labels/selector.go`` and ``apimachinery/pkg/apis/meta
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Final
 
 from scheduler.errors import MalformedObject
-from scheduler.model.meta import LabelSelector, LabelSelectorRequirement
+from scheduler.model.meta import LabelSelector, LabelSelectorRequirement, kept_in_argument
 
 _NAME = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]", re.ASCII)
 _SUBDOMAIN = re.compile(
@@ -22,8 +21,8 @@ _SUBDOMAIN = re.compile(
 )
 _INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
 _INT64_DIGITS: Final = 19
-_LARGEST_KEPT: Final = 32
-"""Selectors with more labels, expressions and values than this are compiled each time."""
+_FEW: Final = 32
+"""So many requirements are compared one by one."""
 
 IN: Final = "In"
 NOT_IN: Final = "NotIn"
@@ -93,7 +92,7 @@ class Selector:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_hash", hash(self.requirements))
-        few = self.requirements is None or len(self.requirements) <= _LARGEST_KEPT
+        few = self.requirements is None or len(self.requirements) <= _FEW
         object.__setattr__(self, "_by_key", None if few else _by_key(self.requirements or ()))
 
     def __hash__(self) -> int:
@@ -207,26 +206,21 @@ def compile_selector(selector: LabelSelector | None, field: str) -> Selector:
     """
     if selector is None:
         return NOTHING
-    labels, expressions = selector.match_labels, selector.match_expressions
-    written = len(labels) + len(expressions) + sum(len(each.values) for each in expressions)
-    compiled = _compile if written <= _LARGEST_KEPT else _compile.__wrapped__
-    return compiled(tuple(sorted(labels.items())), expressions, field)
+    try:
+        return _compile(selector)
+    except MalformedObject as malformed:
+        raise MalformedObject(f"{field}{malformed.field}", malformed.problem) from None
 
 
-# Pods of one template have equal selectors, and watches deliver thousands of such pods. Large ones
-# are not kept: four thousand of those would take gigabytes.
-@lru_cache(maxsize=4096)
-def _compile(
-    labels: tuple[tuple[str, str], ...],
-    expressions: tuple[LabelSelectorRequirement, ...],
-    field: str,
-) -> Selector:
+@kept_in_argument
+def _compile(selector: LabelSelector) -> Selector:
+    """Compile *selector*; pods of one template share it, and with it what is returned here."""
     found = [
-        _requirement(LabelSelectorRequirement(key=key, operator=IN, values=(value,)), field)
-        for key, value in labels
+        _requirement(LabelSelectorRequirement(key=key, operator=IN, values=(value,)), "")
+        for key, value in sorted(selector.match_labels.items())
     ]
-    for index, expression in enumerate(expressions):
-        path = f"{field}.matchExpressions[{index}]"
+    for index, expression in enumerate(selector.match_expressions):
+        path = f".matchExpressions[{index}]"
         if expression.operator not in {IN, NOT_IN, EXISTS, DOES_NOT_EXIST}:
             raise MalformedObject(
                 f"{path}.operator",

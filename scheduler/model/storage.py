@@ -136,7 +136,7 @@ class CsiSource(Struct, frozen=True):
     volume_handle: str = ""
 
 
-class VolumeNodeAffinity(Struct, frozen=True):
+class VolumeNodeAffinity(Struct, frozen=True, dict=True, gc=True):
     """The nodes that can access a volume."""
 
     required: NodeSelector | None = None

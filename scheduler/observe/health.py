@@ -19,6 +19,7 @@ from prometheus_client.exposition import choose_encoder
 
 from scheduler.errors import ConfigurationError
 from scheduler.observe import event_names
+from scheduler.observe.listener import Listener, listen
 from scheduler.observe.logs import get_logger
 from scheduler.observe.metrics import Metrics
 
@@ -28,6 +29,9 @@ Check = Callable[[], str | None]
 Checks = Mapping[str, Check]
 Judge = Callable[[str, str, str], Awaitable[int]]
 """Returns the HTTP status for a bearer's token, a verb and a path: 200 where that is allowed."""
+
+Refresh = Callable[[], Awaitable[None]]
+"""Brings up to date what only another thread may read; returns after a while even if it cannot."""
 
 Next = Callable[[web.Request], Awaitable[web.StreamResponse]]
 Handler = Callable[[web.Request], Awaitable[web.Response]]
@@ -62,11 +66,14 @@ class Endpoint:
     livez: Checks = field(default_factory=lambda: {"ping": ping})
     readyz: Checks = field(default_factory=lambda: {"ping": ping})
 
-    def application(self, judge: Judge | None = None) -> web.Application:
+    def application(
+        self, judge: Judge | None = None, refresh: Refresh | None = None
+    ) -> web.Application:
         """Return all of it as a web application.
 
         Args:
             judge: Authorizes each request that is not about health; without it all are allowed.
+            refresh: Awaited before each scrape.
         """
         application = web.Application(middlewares=[_guard(judge)] if judge else [])
         application.on_response_prepare.append(_forbid_caching)
@@ -74,14 +81,19 @@ class Endpoint:
         for name, checks in groups.items():
             application.router.add_get(f"/{name}", _answer_all(name, checks))
             application.router.add_get(f"/{name}/{{check}}", _answer_one(checks))
-        application.router.add_get("/metrics", self._answer_metrics)
+        application.router.add_get("/metrics", self._answer_metrics(refresh))
         application.router.add_get("/configz", self._answer_configuration)
         return application
 
-    async def _answer_metrics(self, request: web.Request) -> web.Response:
-        encode, content_type = choose_encoder(request.headers.get("Accept", ""))
-        body = encode(self.metrics.registry)
-        return web.Response(body=body, headers={"Content-Type": content_type})
+    def _answer_metrics(self, refresh: Refresh | None) -> Handler:
+        async def answer(request: web.Request) -> web.Response:
+            encode, content_type = choose_encoder(request.headers.get("Accept", ""))
+            if refresh is not None:
+                await refresh()
+            body = encode(self.metrics.registry)
+            return web.Response(body=body, headers={"Content-Type": content_type})
+
+        return answer
 
     async def _answer_configuration(self, _request: web.Request) -> web.Response:
         body = msgspec.json.encode({"componentconfig": self.configuration()})
@@ -93,32 +105,31 @@ async def serve(
     address: str,
     port: int,
     ssl_context: ssl.SSLContext | None = None,
-) -> web.AppRunner:
-    """Serve *application* until the returned runner is cleaned up.
+) -> Listener:
+    """Serve *application* until the returned listener is cleaned up.
 
     Args:
         application: What to serve.
         address: The address to listen on.
-        port: The port; 0 takes a free one, which ``runner.addresses`` shows.
+        port: The port; 0 takes a free one, which ``addresses`` shows.
         ssl_context: Serve HTTPS with it; without one, plain HTTP.
 
     Raises:
         ConfigurationError: If the address cannot be used; it names the flag.
     """
+    try:
+        listening = await listen(address, port)
+    except OSError as error:
+        raise ConfigurationError(_explain(error, address, port)) from error
     runner = web.AppRunner(application, access_log=None, shutdown_timeout=5)
     await runner.setup()
-    try:
-        site = web.TCPSite(runner, address, port, ssl_context=ssl_context)
-        await site.start()
-    except OSError as error:
-        await runner.cleanup()
-        raise ConfigurationError(_explain(error, address, port)) from error
+    listener = Listener(runner, listening, ssl_context)
     log.info(
         event_names.ENDPOINT_OPENED,
-        addresses=[list(each[:2]) for each in runner.addresses],
+        addresses=[list(each) for each in listener.addresses],
         scheme="https" if ssl_context else "http",
     )
-    return runner
+    return listener
 
 
 def _explain(error: OSError, address: str, port: int) -> str:

@@ -34,6 +34,9 @@ Labels = tuple[str, ...]
 Reading = Callable[[], Mapping[str, float] | Mapping[Labels, float]]
 """Returns a gauge's values: by label value, or by all label values in the family's order."""
 
+Gauges = Mapping[Family, Mapping[str, float] | Mapping[Labels, float]]
+"""The values of all gauges at one moment."""
+
 
 class Counts(dict[Labels, float]):
     """The series of one counter, by label values."""
@@ -94,6 +97,8 @@ class Metrics(Collector):
             each: Distributions(each) for each in FAMILIES if each.kind == "histogram"
         }
         self._readings: dict[Family, Reading] = {}
+        self.gauges: Gauges | None = None
+        """What the gauges were when they were read last; None to read them at each scrape."""
         self._lock = threading.Lock()
         self.registry = CollectorRegistry()
         self.registry.register(self)
@@ -140,14 +145,19 @@ class Metrics(Collector):
         assert family.kind == "gauge", f"{family.name} is a {family.kind}"
         self._readings[family] = reading
 
+    def read_gauges(self) -> Gauges:
+        """Read all gauges at their owners, in the thread in which those live."""
+        return {family: dict(reading()) for family, reading in self._readings.items()}
+
     def collect(self) -> Iterator[Metric]:
-        """Yield all families with what they count now: a scrape calls this."""
+        """Yield all families with what they count now: a scrape calls this, in any thread."""
+        gauges = self.read_gauges() if self.gauges is None else self.gauges
         for family in FAMILIES:
             match family.kind:
                 case "counter":
                     yield self._counter(family)
                 case "gauge":
-                    yield self._gauge(family)
+                    yield _gauge(family, gauges.get(family, {}))
                 case "histogram":
                     yield self._histogram(family)
 
@@ -157,21 +167,25 @@ class Metrics(Collector):
             shown.add_metric(list(labels), count)
         return shown
 
-    def _gauge(self, family: Family) -> Metric:
-        shown = GaugeMetricFamily(family.name, family.help, labels=family.labels)
-        reading = self._readings.get(family)
-        for labels, value in (reading() if reading else {}).items():
-            shown.add_metric([labels] if isinstance(labels, str) else list(labels), value)
-        return shown
-
     def _histogram(self, family: Family) -> Metric:
         shown = HistogramMetricFamily(family.name, family.help, labels=family.labels)
         bounds = [_as_go(bound) for bound in (*family.buckets, float("inf"))]
-        with self._lock:  # otherwise the sum could include one amount more than the buckets
-            for labels, series in self._histograms[family].items():
-                buckets = list(zip(bounds, accumulate(series.counts), strict=True))
-                shown.add_metric(list(labels), buckets, series.total)
+        # The lock keeps out the families that any thread observes. The loop observes the others
+        # without it, and may be between the buckets and the sum: that is one amount too few in the
+        # sum, until the next scrape. A copy is made before anything else runs.
+        with self._lock:
+            for labels, series in list(self._histograms[family].items()):
+                counts, total = series.counts.copy(), series.total
+                buckets = list(zip(bounds, accumulate(counts), strict=True))
+                shown.add_metric(list(labels), buckets, total)
         return shown
+
+
+def _gauge(family: Family, values: Mapping[str, float] | Mapping[Labels, float]) -> Metric:
+    shown = GaugeMetricFamily(family.name, family.help, labels=family.labels)
+    for labels, value in values.items():
+        shown.add_metric([labels] if isinstance(labels, str) else list(labels), value)
+    return shown
 
 
 def _as_go(bound: float) -> str:

@@ -25,7 +25,6 @@ from scheduler.snapshot.node_selector import (
     compile_selector,
     compile_term,
     node_affinity_of,
-    preferences_of,
     preferred_of,
     required_of,
 )
@@ -47,7 +46,6 @@ class NodeAffinity:
         self._added = _added_affinity(args.added_affinity)
         required = self._added.required_during_scheduling_ignored_during_execution
         self._enforced = RequiredAffinity(any_of=compile_selector(required) if required else None)
-        self._preferred = preferred_of(self._added)
         self.requeue_on = (
             Requeue(ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_LABEL), self._node_matches),
         )
@@ -84,14 +82,17 @@ class NodeAffinity:
         Raises:
             MalformedObject: If a preferred term is invalid.
         """
-        if not any(
-            each and each.preferred_during_scheduling_ignored_during_execution is not None
+        affinities = [
+            each
             for each in (self._added, node_affinity_of(pod))
-        ):
+            if each and each.preferred_during_scheduling_ignored_during_execution is not None
+        ]
+        if not affinities:
             return None
         scores = np.zeros(len(nodes), dtype=np.int64)
-        for preferred in (*self._preferred, *preferences_of(pod)):
-            scores += preferred.weight * preferred.term.mask(nodes)
+        for affinity in affinities:
+            for preferred in preferred_of(affinity):
+                scores += preferred.weight * preferred.term.mask(nodes)
         return scores
 
     def _node_matches(self, pod: Pod, change: Change) -> bool:

@@ -22,6 +22,7 @@ from scheduler.framework.cluster_event import NODE, POD, Action, Change, Cluster
 from scheduler.framework.rejection import MAX_NODE_SCORE, NodeMask, Rejection, Scores, Skip
 from scheduler.model.affinity import TopologySpreadConstraint
 from scheduler.model.fact import Resource
+from scheduler.model.meta import kept_in_argument
 from scheduler.model.node import Node
 from scheduler.model.pod import Pod
 from scheduler.model.pod_set import PodSet
@@ -191,7 +192,7 @@ class PodTopologySpread:
     def _constraints(self, pod: Pod, objects: ClusterObjects, action: str) -> Sequence[Constraint]:
         """Return *pod*'s own constraints, or the default ones if it has none."""
         if pod.spec.topology_spread_constraints:
-            return pod.template.derived(_OWN[action])
+            return _OWN[action](pod.template)
         defaults = [each for each in self._defaults if _has_action(each, action)]
         selector = default_selector(pod, objects) if defaults else NOTHING
         if not defaults or selector.empty:
@@ -236,7 +237,7 @@ class PodTopologySpread:
         """
         if not pod.spec.topology_spread_constraints:
             return None if self._hard(pod) else ()
-        return [each.selector for each in pod.template.derived(_own_hard)]
+        return [each.selector for each in _own_hard(pod.template)]
 
     def _domains_changed(self, pod: Pod, change: Change) -> bool:
         """Tell whether a node that counts was added or removed, or changed its domain."""
@@ -258,10 +259,12 @@ def _has_action(written: TopologySpreadConstraint, action: str) -> bool:
     return written.when_unsatisfiable == action
 
 
+@kept_in_argument
 def _own_hard(template: PodTemplate) -> Sequence[Constraint]:
     return _own(template, _HARD)
 
 
+@kept_in_argument
 def _own_soft(template: PodTemplate) -> Sequence[Constraint]:
     return _own(template, _SOFT)
 

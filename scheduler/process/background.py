@@ -1,7 +1,6 @@
 """Tasks that run beside the loop, and what their end means."""
 
 import asyncio
-import gc
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
@@ -9,6 +8,8 @@ from typing import Any, Final
 from scheduler.reporting.telemetry import Telemetry
 
 _LAG_PROBE_SECONDS: Final = 0.5
+STUCK_SECONDS: Final = 60.0
+"""A loop that has run no task for so long will not go on: no step of ours takes a tenth of that."""
 
 
 async def run_and_wait(work: Awaitable[None]) -> None:
@@ -46,21 +47,31 @@ async def cancel(*tasks: asyncio.Task[Any]) -> None:
             raise result
 
 
-async def measure_loop_lag(telemetry: Telemetry) -> None:
+class Heartbeat:
+    """When the event loop last ran a task, for a health check in another thread.
+
+    Args:
+        clock: Monotonic seconds.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._last = clock()
+
+    def beat(self) -> None:
+        """Note that the loop runs."""
+        self._last = self._clock()
+
+    def check(self) -> str | None:
+        """Say for how long the loop has run nothing; None if it runs."""
+        seconds = self._clock() - self._last
+        return f"no task has run for {seconds:.0f}s" if seconds > STUCK_SECONDS else None
+
+
+async def measure_loop_lag(telemetry: Telemetry, heartbeat: Heartbeat) -> None:
     """Measure how late the event loop runs a task that is due, until cancelled."""
     while True:
         due = time.monotonic() + _LAG_PROBE_SECONDS
         await asyncio.sleep(_LAG_PROBE_SECONDS)
+        heartbeat.beat()
         telemetry.loop_stalled(max(0.0, time.monotonic() - due))
-
-
-def freeze_heap() -> None:
-    """Exempt all objects of this moment from garbage collection, and collect the rest less often.
-
-    The objects that were listed live about as long as the process: a full collection would visit
-    all of them in vain, and block the event loop meanwhile.
-    """
-    # Collect first: garbage that is frozen would never be freed.
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(50_000, 20, 50)

@@ -14,7 +14,7 @@ import numpy as np
 
 from scheduler.errors import MalformedObject
 from scheduler.model.affinity import NodeAffinity, NodeSelector, NodeSelectorTerm
-from scheduler.model.meta import LabelSelectorRequirement
+from scheduler.model.meta import LabelSelectorRequirement, kept_in_argument
 from scheduler.model.node import Node
 from scheduler.model.pod import Pod
 from scheduler.model.pod_template import PodTemplate
@@ -186,7 +186,7 @@ class PreferredTerm:
 
 def required_of(pod: Pod) -> RequiredAffinity:
     """Return what *pod* requires of its node."""
-    return pod.template.derived(_required)
+    return _required_of(pod.template)
 
 
 def node_affinity_of(pod: Pod) -> NodeAffinity | None:
@@ -194,12 +194,13 @@ def node_affinity_of(pod: Pod) -> NodeAffinity | None:
     return pod.spec.affinity.node_affinity if pod.spec.affinity else None
 
 
-def _required(template: PodTemplate) -> RequiredAffinity:
-    spec = template.spec
-    affinity = spec.affinity.node_affinity if spec.affinity else None
+@kept_in_argument
+def _required_of(template: PodTemplate) -> RequiredAffinity:
+    affinity = template.spec.affinity.node_affinity if template.spec.affinity else None
     required = affinity.required_during_scheduling_ignored_during_execution if affinity else None
     return RequiredAffinity(
-        equals(spec.node_selector or {}), None if required is None else compile_selector(required)
+        equals(template.spec.node_selector or {}),
+        None if required is None else compile_selector(required),
     )
 
 
@@ -215,16 +216,7 @@ def compile_selector(selector: NodeSelector) -> AnyOf:
     return AnyOf(tuple(terms), has_invalid_terms)
 
 
-def preferences_of(pod: Pod) -> tuple[PreferredTerm, ...]:
-    """Return the preferred terms of *pod*; see `preferred_of`."""
-    return pod.template.derived(_preferences)
-
-
-def _preferences(template: PodTemplate) -> tuple[PreferredTerm, ...]:
-    affinity = template.spec.affinity.node_affinity if template.spec.affinity else None
-    return () if affinity is None else preferred_of(affinity)
-
-
+@kept_in_argument
 def preferred_of(affinity: NodeAffinity) -> tuple[PreferredTerm, ...]:
     """Compile the preferred terms of *affinity*.
 

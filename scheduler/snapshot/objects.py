@@ -23,7 +23,11 @@ from scheduler.model.storage import (
 )
 from scheduler.model.trust import NODE_DISTRUST, Distrust
 
-_SELECTIONS_KEPT: Final = 256
+_SELECTED_NAMES_KEPT: Final = 1 << 17
+"""How many names of namespaces all kept selections have together: a few megabytes."""
+
+_SELECTION_AT_LEAST: Final = 64
+"""How many names a selection counts for, beside those that it has."""
 
 _ObjectKey = tuple[ResourceName, str, str]
 """Resource, namespace and name."""
@@ -45,6 +49,7 @@ class ClusterObjects:
     def __init__(self) -> None:
         self._kinds: dict[ResourceName, dict[str, dict[str, KubeObject]]] = {}
         self._selected: dict[Selector, frozenset[str]] = {}
+        self._selected_names = 0
         # The API server's versions of assumed objects.
         self._api_versions: dict[_ObjectKey, KubeObject] = {}
         self._by_class: dict[str, dict[str, PersistentVolume]] = {}
@@ -174,13 +179,17 @@ class ClusterObjects:
                 for each in self.all(Resource.NAMESPACE)
                 if selector.matches(each.metadata.labels)
             )
-            if len(self._selected) > _SELECTIONS_KEPT:
-                del self._selected[next(iter(self._selected))]
+            # By names and not by selections: one of fifty thousand namespaces takes megabytes.
+            self._selected_names += _SELECTION_AT_LEAST + len(found)
+            while self._selected_names > _SELECTED_NAMES_KEPT and len(self._selected) > 1:
+                oldest = self._selected.pop(next(iter(self._selected)))
+                self._selected_names -= _SELECTION_AT_LEAST + len(oldest)
         return found
 
     def _forget_selections(self, resource: ResourceName) -> None:
         if resource == Resource.NAMESPACE:
             self._selected.clear()
+            self._selected_names = 0
 
     def distrusts(self, owner: str) -> Collection[Distrust]:
         """Return the nodes that are distrusted for pods of *owner* (see `owner_of`)."""

@@ -9,7 +9,6 @@ Source: ``component-helpers/storage/volume/helpers.go`` (CheckNodeAffinity) and
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -20,13 +19,12 @@ from scheduler.model.csi_migration import (
     translated_affinity,
     why_untranslated,
 )
+from scheduler.model.meta import kept_in_argument
 from scheduler.model.selectors import IN, Requirement, Selector
 from scheduler.model.storage import PersistentVolume, TopologySelectorTerm, VolumeNodeAffinity
 from scheduler.snapshot.arrays import Mask
 from scheduler.snapshot.node_selector import compile_selector
 from scheduler.snapshot.node_table import NodeTable
-
-_COMPILED_KEPT: Final = 8192
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +57,14 @@ class CompiledVolumeAffinity:
 EVERY_NODE: Final = CompiledVolumeAffinity(((),))
 
 
-@lru_cache(maxsize=_COMPILED_KEPT)
 def compile_volume_affinity(affinity: VolumeNodeAffinity | None) -> CompiledVolumeAffinity:
     """Compile the node affinity of a volume; an invalid term matches no node."""
-    if affinity is None or affinity.required is None:
+    return EVERY_NODE if affinity is None else _compile(affinity)
+
+
+@kept_in_argument
+def _compile(affinity: VolumeNodeAffinity) -> CompiledVolumeAffinity:
+    if affinity.required is None:
         return EVERY_NODE
     return CompiledVolumeAffinity(
         tuple(term.labels for term in compile_selector(affinity.required).terms)

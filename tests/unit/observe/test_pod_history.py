@@ -38,6 +38,18 @@ def test_the_pod_that_changed_longest_ago_is_dropped_first():
     assert len(history.of("a")) == 2
 
 
+def test_long_texts_drop_the_pods_that_changed_longest_ago():
+    history = PodHistory(characters_maximum=1000)
+    for number in range(100):
+        history.add(f"u{number}", 0, 1, f"{number:0400}")
+        history.add(f"u{number}", 1, 2, f"{number:0400}")  # the same again takes no memory
+
+    assert [len(history.of(f"u{number}")) for number in (97, 98, 99)] == [0, 2, 2]
+    history.add("u99", 2, 3, "x" * 2000)
+    assert history.of("u98") == ()
+    assert len(history.of("u99")) == 3
+
+
 def test_a_text_that_repeats_is_kept_once():
     """Thousands of pods wait for hours, each with the same few hundred letters at every attempt."""
     history, nodes = PodHistory(), 5000

@@ -4,7 +4,13 @@ import asyncio
 
 import pytest
 
-from scheduler.process.background import cancel, restart_forever, run_and_wait
+from scheduler.process.background import (
+    STUCK_SECONDS,
+    Heartbeat,
+    cancel,
+    restart_forever,
+    run_and_wait,
+)
 from scheduler.testing.clock import in_virtual_time
 
 
@@ -53,3 +59,16 @@ async def test_the_exception_of_a_cancelled_task_is_raised():
     with pytest.raises(LookupError):
         await cancel(broken, waiting)
     assert waiting.cancelled()
+
+
+def test_a_loop_that_runs_nothing_for_a_minute_is_stuck():
+    now = 100.0
+    heartbeat = Heartbeat(lambda: now)
+    now += STUCK_SECONDS
+    assert heartbeat.check() is None
+
+    now += 1
+    assert heartbeat.check() == "no task has run for 61s"
+
+    heartbeat.beat()
+    assert heartbeat.check() is None

@@ -1,0 +1,6 @@
+"""What a tenant can cost others: objects as large and odd as an API server accepts.
+
+`kinds` lists them as data. `inside` runs the scheduler's core in this process and measures in CPU
+time, and `measure` and `judge` say what each kind costs and may cost. `churn` creates and deletes
+pods with ever new names of everything, and `tables` counts what stays.
+"""
