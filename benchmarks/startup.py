@@ -297,7 +297,8 @@ async def _until(holds: Callable[[], bool]) -> None:
         await asyncio.sleep(0)
 
 
-async def _run(nodes: int, pods: int, changed: int) -> None:
+async def run(nodes: int, pods: int, changed: int) -> None:
+    """Go through all phases, and print a line of the table for each."""
     cluster = Cluster(nodes, pods)
     resources = (Resource.POD, Resource.FAILED_POD, Resource.NODE)
     async with Harness(watching=resources, listed=False) as harness:
@@ -352,7 +353,7 @@ def main() -> None:
     parser.add_argument("--changed", type=int, default=0, help="pods with another version")
     chosen = parser.parse_args()
     configure("error", "console", sys.stderr)
-    asyncio.run(_run(chosen.nodes, chosen.pods, chosen.changed or chosen.pods // 10))
+    asyncio.run(run(chosen.nodes, chosen.pods, chosen.changed or chosen.pods // 10))
 
 
 if __name__ == "__main__":
