@@ -33,15 +33,10 @@ from scheduler.observe.logs import configure, get_logger
 from scheduler.observe.metrics import Metrics
 from scheduler.observe.serving import Serving
 from scheduler.out_of_tree.stall_timer import StallTimer
-from scheduler.process.background import (
-    Heartbeat,
-    cancel,
-    freeze_heap,
-    measure_loop_lag,
-    run_and_wait,
-)
+from scheduler.process.background import Heartbeat, cancel, measure_loop_lag, run_and_wait
 from scheduler.process.cache_comparer import CacheComparer
 from scheduler.process.gauges import read_gauges
+from scheduler.process.heap import freeze_while_listing
 from scheduler.process.leadership import Leadership
 from scheduler.process.watches import Watches
 from scheduler.reload.plan import Plan, plan_of
@@ -205,7 +200,7 @@ class _Process:
             ),
             telemetry=telemetry,
             may_act=may_act,
-            settings=LoopSettings(),
+            settings=LoopSettings(check_decisions=settings.check_decisions),
             timer=StallTimer(settings.plugin_seconds_maximum),
         )
         self._watches = Watches(client, self._core.inbox.put, telemetry, started_with.watched)
@@ -264,7 +259,7 @@ class _Process:
             self._leadership.announce(self._core.inbox.wake),
             measure_loop_lag(self._telemetry, self._heartbeat),
             self._compare_cache(),
-            self._freeze_heap_when_synced(),
+            freeze_while_listing(lambda: self._core.loop.synced),
             self._serving.watch(),
             self._sources.watch_file(),
         )
@@ -314,10 +309,6 @@ class _Process:
             self._telemetry,
         )
         await comparer.run(self._settings.drift_seconds, self._compare_now)
-
-    async def _freeze_heap_when_synced(self) -> None:
-        await self._wait_until_synced()
-        freeze_heap()
 
     # Health and signals.
 

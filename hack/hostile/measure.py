@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from hack.hostile.inside import SCHEDULER, Cluster, CpuTimeLoop
 from hack.hostile.kinds import HOST, NAMESPACE, ZONE, Kind, Where
-from scheduler.process.background import freeze_heap
+from scheduler.process.heap import freeze_heap
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -12,12 +12,16 @@ MERGE_PATCH: Final = "application/merge-patch+json"
 STRATEGIC_MERGE_PATCH: Final = "application/strategic-merge-patch+json"
 
 
-class Requests(Protocol):
-    """One request each; a failure is an ``ApiError``, and repeating it is up to the caller."""
+class Reads(Protocol):
+    """The requests that change nothing."""
 
     async def get(self, path: str, params: Params | None = None) -> bytes:
         """Read what is at *path*."""
         ...
+
+
+class Requests(Reads, Protocol):
+    """One request each; a failure is an ``ApiError``, and repeating it is up to the caller."""
 
     async def post(self, path: str, body: bytes, params: Params | None = None) -> bytes:
         """Create what *body* says under *path*."""

@@ -29,12 +29,15 @@ class LoopSettings:
             serves the sockets.
         stop_seconds: How long posted binds may take to end after a request to stop.
         seed: Chooses among equal nodes, together with the pod and the node.
+        check_decisions: Whether every decision is made a second time, without the answers of
+            plugins that were kept, and compared: twice the work, to find a wrong answer.
     """
 
     binds_in_flight: int = 256
     slice_seconds: float = 0.008
     stop_seconds: float = 20.0
     seed: int = 0
+    check_decisions: bool = False
 
 
 class ControlLoop:

@@ -1,7 +1,6 @@
 """Tasks that run beside the loop, and what their end means."""
 
 import asyncio
-import gc
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
@@ -76,15 +75,3 @@ async def measure_loop_lag(telemetry: Telemetry, heartbeat: Heartbeat) -> None:
         await asyncio.sleep(_LAG_PROBE_SECONDS)
         heartbeat.beat()
         telemetry.loop_stalled(max(0.0, time.monotonic() - due))
-
-
-def freeze_heap() -> None:
-    """Exempt all objects of this moment from garbage collection, and collect the rest less often.
-
-    The objects that were listed live about as long as the process: a full collection would visit
-    all of them in vain, and block the event loop meanwhile.
-    """
-    # Collect first: garbage that is frozen would never be freed.
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(50_000, 20, 50)

@@ -18,7 +18,7 @@ from scheduler.cache.cluster_cache import ClusterCache
 from scheduler.errors import ApiError
 from scheduler.kube.decode import Key, key_of
 from scheduler.kube.reflector import Reflector
-from scheduler.kube.requests import Requests
+from scheduler.kube.requests import Reads
 from scheduler.kube.slices import SLICE_OBJECTS
 from scheduler.model.fact import Added, Deleted, Resource
 from scheduler.model.node import Node
@@ -53,8 +53,8 @@ class CacheComparer:
 
     def __init__(
         self,
-        metadata: Requests,
-        requests: Requests,
+        metadata: Reads,
+        requests: Reads,
         reflectors: Mapping[str, Reflector[Any]],
         cache: ClusterCache,
         inbox: Inbox,

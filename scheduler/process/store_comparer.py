@@ -20,7 +20,7 @@ from scheduler.kube.decode import Identity, Key, ObjectDecoder, Unreadable, iden
 from scheduler.kube.listing import list_pages
 from scheduler.kube.object_store import equal
 from scheduler.kube.reflector import Reflector
-from scheduler.kube.requests import Params, Requests
+from scheduler.kube.requests import Params, Reads
 from scheduler.kube.retry import Backoff, RetrySettings, retry
 from scheduler.kube.slices import Slices
 
@@ -71,8 +71,8 @@ class StoreComparer:
 
     def __init__(
         self,
-        metadata: Requests,
-        requests: Requests,
+        metadata: Reads,
+        requests: Reads,
         reflector: Reflector[Any],
         *,
         retries: RetrySettings = RETRIES,
@@ -161,7 +161,7 @@ class StoreComparer:
         stored = self._reflector.store.get(key)
         return ("" if stored is None else stored.metadata.resource_version) == suspect.ours
 
-    def _pages(self, requests: Requests) -> AsyncIterator[tuple[msgspec.Raw, ...]]:
+    def _pages(self, requests: Reads) -> AsyncIterator[tuple[msgspec.Raw, ...]]:
         def get(path: str, params: Params) -> Awaitable[bytes]:
             return retry(lambda: requests.get(path, params), self._retries, repeats=_is_lost)
 

@@ -230,6 +230,11 @@ class Telemetry(BindObserver, EventObserver, LeaseObserver):
             seconds=round(seconds),
         )
 
+    def decision_differed(self, pod: Pod, difference: str) -> None:
+        """A decision was another one when it was made again without kept answers."""
+        self.metrics.count(families.DECISIONS_DIFFERED)
+        log.error(event_names.DECISION_DIFFERED, pod=pod.key, difference=difference)
+
     def plugin_failed(self, plugin: str, point: str, error: str) -> None:
         """A plugin raised, stalled or returned an invalid value."""
         self.metrics.count(families.PLUGIN_FAILURES, plugin, point)

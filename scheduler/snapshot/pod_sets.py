@@ -182,6 +182,7 @@ class PodSetColumns:
             yield from self._groups.get(namespace, {}).values()
 
     def _forget(self, wanted: Counted, dropped: CountColumn) -> None:
+        dropped.abandon()
         for group in self._groups_in(wanted):
             if group.columns:
                 group.columns = [each for each in group.columns if each[0] is not dropped]
