@@ -16,6 +16,7 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 import msgspec
 
 from scheduler.cache.cluster_cache import ClusterCache
+from scheduler.framework import templates
 from scheduler.kube.decode import ObjectChanged, ObjectDecoder
 from scheduler.kube.object_store import ObjectStore
 from scheduler.kube.watch_observer import SILENT_WATCHES
@@ -34,6 +35,7 @@ from scheduler.testing.harness import Harness
 
 BOUNDED = {
     "._history._entries": 5000,  # what happened to pods is of interest after they are gone
+    "._templates._seen": templates._SEEN_MAXIMUM,
     ".pod_sets._columns": pod_sets._COLUMNS_KEPT,
     # A series begins when it is first used; no value of a label is made up by users.
     ".metrics._histograms[]": 300,
@@ -45,7 +47,8 @@ BOUNDED = {
     "scheduler.model.quantity._parse_kept": quantity._KEPT,
 }
 """Tables that keep something of what is gone, and how many entries at most."""
-WITHIN = (*BOUNDED, ".pod_sets._index", ".pod_sets._scoped")
+# Answers about templates are bounded in bytes (tests/unit/framework).
+WITHIN = (*BOUNDED, "._templates.", ".pod_sets._index", ".pod_sets._scoped")
 """What these tables are part of, or refer to."""
 WATCHING = (Resource.POD, Resource.FAILED_POD, Resource.NODE, Resource.NAMESPACE)
 
