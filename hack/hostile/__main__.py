@@ -1,7 +1,8 @@
 """``make hostile``: what objects as odd as an API server accepts cost others.
 
-Two parts, both by default. *inside*: each kind in a process of its own, in CPU time. *churn*: many
-pods with ever new names of everything; every table must be back at its start.
+Three parts, all by default. *inside*: each kind in a process of its own, in CPU time. *churn*: many
+pods with ever new names of everything; every table must be back at its start. *live*: each kind on
+a real control plane, py-scheduler and kube-scheduler beside each other.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 from hack.hostile import judge
 from hack.hostile.churn import churn, kept_problems
 from hack.hostile.kinds import FULL_BYTES, KINDS
+from hack.hostile.live import live
 from hack.hostile.measure import Settings, measure
 from scheduler.observe.logs import configure
 
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
     from hack.hostile.kinds import Json, Kind
     from hack.hostile.measure import Cost
 
-PARTS: Final = ("inside", "churn")
+PARTS: Final = ("inside", "churn", "live")
 _HEADER: Final = (
     f"{'':62}{'KB':>7}{'plain':>7}{'beside':>8}{'times':>7}{'step':>7}{'own':>9}"
     f"{'bound':>6}{'parked':>7}{'MB':>7}{'kept':>6}"
@@ -45,6 +47,8 @@ def main() -> int:
         results["inside"] = list(_inside(chosen, settings, options.seconds, problems))
     if "churn" in options.parts:
         results["churn"] = [_churn(options.pods, options.nodes, problems)]
+    if "live" in options.parts:
+        results["live"] = live(chosen, settings, options.minutes, problems)
     if options.json is not None:
         options.json.write_text(json.dumps(results, indent=1) + "\n")
     for problem in problems:
@@ -63,6 +67,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--kilobytes", type=int, default=FULL_BYTES // 1000, help="of each object")
     parser.add_argument("--probes", type=int, default=40, help="plain pods measured at a time")
     parser.add_argument("--pods", type=int, default=100_000, help="that churn creates and deletes")
+    parser.add_argument("--minutes", type=float, default=0.0, help="of churn on the control plane")
     parser.add_argument("--seconds", type=float, default=600.0, help="that one kind may take")
     parser.add_argument("--json", type=Path, help="write all figures there")
     return parser.parse_args()

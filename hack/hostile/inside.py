@@ -185,7 +185,7 @@ class Cluster:
     async def create(self, document: Json) -> str:
         """Create an object, and return its path; a watch that wants it delivers it."""
         with self._loop.elsewhere():
-            path = _path_of(document)
+            path = path_of(document)
             metadata = {"uid": path, "creationTimestamp": "2026-01-01T00:00:00Z"}
             document = document | {"metadata": metadata | document["metadata"]}
         self._store("ADDED", path, document)
@@ -314,7 +314,8 @@ def _collection_of(document: Json) -> str:
     return f"{_base_of(document)}/{_PLURALS[document['kind']]}"
 
 
-def _path_of(document: Json) -> str:
+def path_of(document: Json) -> str:
+    """Return the API path of a document."""
     metadata, plural = document["metadata"], _PLURALS[document["kind"]]
     inside = f"/namespaces/{metadata['namespace']}" if metadata.get("namespace") else ""
     return f"{_base_of(document)}{inside}/{plural}/{metadata['name']}"

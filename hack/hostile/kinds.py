@@ -7,6 +7,7 @@ repeat, within an object or between objects: what is equal could be shared.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum
@@ -105,7 +106,7 @@ def _pod(name: str, number: int, spec: Json, **metadata: Any) -> Json:
 
 
 def _slug(name: str) -> str:
-    return "".join(each if each.isalnum() else "-" for each in name).strip("-").replace("--", "-")
+    return "-".join(re.findall("[a-z0-9]+", name.lower()))
 
 
 def pods(

@@ -6,9 +6,8 @@ import asyncio
 import ctypes
 import gc
 import json
-import resource
+import sys
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from hack.hostile.inside import SCHEDULER, Cluster, CpuTimeLoop
@@ -20,7 +19,8 @@ if TYPE_CHECKING:
 
     from hack.hostile.kinds import Json
 
-_PAGE: Final = resource.getpagesize()
+_SMALL_BLOCK_BYTES: Final = 64
+"""Python's own blocks have 16 to 512 bytes."""
 _LOOKS: Final = 100_000
 _REST_SECONDS: Final = 1.0
 
@@ -71,7 +71,7 @@ class Cost:
         done: How many pods of them are bound.
         parked: How many are parked with a condition.
         condition: The message of such a condition.
-        grown: Bytes of memory that they added.
+        grown: Bytes of memory that they took.
         kept: Bytes that are left after a second round of them, compared with the first round.
     """
 
@@ -105,11 +105,36 @@ class Cost:
         return asdict(self)
 
 
-def resident() -> int:
-    """Return the resident bytes of this process, after everything that can be freed was."""
+def live_bytes() -> int:
+    """Return about how many bytes are in use in this process; garbage is collected first.
+
+    Not the resident bytes: what these measurements themselves allocate between others' objects
+    leaves holes, which would count as the scheduler's. Without glibc, large blocks do not count.
+    """
     gc.collect()
-    ctypes.CDLL(None).malloc_trim(0)
-    return int(Path("/proc/self/statm").read_text().split()[1]) * _PAGE
+    return sys.getallocatedblocks() * _SMALL_BLOCK_BYTES + _large_blocks()
+
+
+class _MallocInfo(ctypes.Structure):
+    """``struct mallinfo2`` of glibc."""
+
+    _fields_ = tuple(
+        (name, ctypes.c_size_t)
+        for name in (
+            *("arena", "ordblks", "smblks", "hblks", "hblkhd"),
+            *("usmblks", "fsmblks", "uordblks", "fordblks", "keepcost"),
+        )
+    )
+
+
+def _large_blocks() -> int:
+    """Return the bytes in blocks that Python takes from malloc: those above 512 bytes."""
+    library = ctypes.CDLL(None)
+    if not hasattr(library, "mallinfo2"):
+        return 0
+    library.mallinfo2.restype = _MallocInfo
+    found = library.mallinfo2()
+    return int(found.uordblks) + int(found.hblkhd)
 
 
 def plain_node(number: int, zones: int) -> Json:
@@ -197,9 +222,9 @@ class Trial:
         return paths
 
     def memory(self) -> int:
-        """Return the resident bytes; measuring takes none of the scheduler's time."""
+        """Return the bytes in use; measuring takes none of the scheduler's time."""
         with self._loop.elsewhere():
-            return resident()
+            return live_bytes()
 
     async def cost(self, kind: Kind) -> Cost:
         """Measure *kind*, in two rounds of different objects."""
@@ -216,10 +241,10 @@ class Trial:
     async def _round(self, kind: Kind, number: int) -> Cost:
         """Let objects come, be measured, and go; memory counts from the process's start."""
         settings, cluster, loop = self.settings, self.cluster, self._loop
-        before = self.memory()
         with loop.elsewhere():
             made = list(kind.objects(settings.objects, settings.size, number * settings.objects))
             size = sum(map(json_bytes, made))
+        before = self.memory()
         loop.longest, earlier = 0.0, cluster.decisions()
         paths = await self.add(made, kind.where)
         arrival, later = loop.longest, cluster.decisions()

@@ -1,7 +1,8 @@
 """Counts what a process keeps: the entries of every table that can be reached from some objects.
 
 A table is any dict, list, set, deque or array in an attribute of an object of ours, under the name
-of class and attribute, and every ``lru_cache`` of our modules. Values of the model (pods, terms,
+of class and attribute, or in a variable of a module of ours; and every ``lru_cache`` of our
+modules. Values of the model (pods, terms,
 selectors) are what tables are about, and are not looked into.
 """
 
@@ -26,7 +27,7 @@ _CACHE: Final = type(functools.lru_cache(len))
 
 
 def entries(*roots: object) -> Counter[str]:
-    """Return how many entries each table has that can be reached from *roots*.
+    """Return how many entries each table has that can be reached from *roots* and our modules.
 
     Tables of the same name (of several objects of one class) are added up; those inside of another
     table have its name with ``[]``. Arrays count in bytes.
@@ -35,6 +36,7 @@ def entries(*roots: object) -> Counter[str]:
     seen: set[int] = set()
     # In breadth: a table that several objects share has the name that is closest to a root.
     waiting = deque[tuple[str, Any]]((type(root).__name__, root) for root in roots)
+    waiting += ((f"{module}.{name}", item) for module, name, item in _variables(Mapping))
     while waiting:
         path, item = waiting.popleft()
         if id(item) in seen:
@@ -83,14 +85,18 @@ def _attributes(item: object) -> Iterator[tuple[str, Any]]:
 
 def caches() -> dict[str, int]:
     """Return how many bytes each ``lru_cache`` of our modules holds."""
+    return {f"{module}.{name}": _deep_bytes(item) for module, name, item in _variables(_CACHE)}
+
+
+def _variables(kind: type) -> Iterator[tuple[str, str, Any]]:
+    """Yield module, name and value of each variable of a *kind* that a module of ours has made."""
     # Not from the garbage collector's list: it leaves out what `freeze_heap` has frozen.
-    modules = [module for name, module in list(sys.modules.items()) if name.startswith(_OURS)]
-    return {
-        f"{item.__module__}.{item.__name__}": _deep_bytes(item)
-        for module in modules
-        for item in vars(module).values()
-        if isinstance(item, _CACHE) and item.__module__ == module.__name__
-    }
+    seen: set[int] = set()
+    for module, content in list(sys.modules.items()):
+        for name, item in list(vars(content).items()) if _is_ours(module) else ():
+            if isinstance(item, kind) and not name.startswith("__") and id(item) not in seen:
+                seen.add(id(item))
+                yield module, name, item
 
 
 def _deep_bytes(cache: Any) -> int:

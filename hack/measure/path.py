@@ -128,7 +128,8 @@ async def _trace() -> list[Stack]:
             server.tell("/api/v1/nodes", "ADDED", _node(f"node-{number}"))
         for number in range(_PODS_BEFORE):
             await server.bind(_pod(f"before-{number}"))
-        stacks = await server.bind(_pod("traced"))
+        # The first one of its template: about those that follow, plugins are hardly asked.
+        stacks = await server.bind(_pod("traced", template="traced"))
         for task in watching:
             task.cancel()
             with suppress(asyncio.CancelledError):
@@ -289,12 +290,17 @@ def _node(name: str) -> Json:
     }
 
 
-def _pod(name: str) -> Json:
+def _pod(name: str, template: str = "web") -> Json:
     requests = {"cpu": "100m", "memory": "64Mi"}
     return {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {"name": name, "namespace": "default", "uid": name, "labels": {"app": "web"}},
+        "metadata": {
+            "name": name,
+            "namespace": "default",
+            "uid": name,
+            "labels": {"app": template},
+        },
         "spec": {
             "schedulerName": "py-scheduler",
             "priority": 0,

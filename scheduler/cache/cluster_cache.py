@@ -226,10 +226,13 @@ class ClusterCache:
         if known is not None:
             old = PodState.ASSUMED if uid in self._assumed else PodState.ADDED
         TRANSITIONS.move(old, cause, new, uid)
-        if known is not None:
-            self._take_off(known)
-        if pod is not None:
-            self._put_on(pod)
+        if known is not None and pod is not None and _count_alike(known, pod):
+            self._replace(pod)
+        else:
+            if known is not None:
+                self._take_off(known)
+            if pod is not None:
+                self._put_on(pod)
         assert (uid in self._pods) == (new is not None), f"{uid} is not counted as {new}"
         if new is PodState.ASSUMED:
             self._assumed.add(uid)
@@ -237,6 +240,16 @@ class ClusterCache:
             self._assumed.remove(uid)
         assert len(self._assumed) <= len(self._pods), "more pods are assumed than counted"
         return known
+
+    def _replace(self, pod: Pod) -> None:
+        """Replace the known version of *pod*, which counts alike."""
+        self._pods[pod.uid] = pod
+        row = self._columns.rows.get(pod.node_name)
+        if row is None:
+            self._orphaned[pod.node_name][pod.uid] = pod
+        else:
+            pod.share_node_name(self._columns.names[row])
+            self._columns.replace_pod(row, pod)
 
     def _put_on(self, pod: Pod) -> None:
         """Count *pod* on its node."""
@@ -283,6 +296,21 @@ class ClusterCache:
             reason = ""
         if self._columns.closed.get(row, "") != reason:
             self._columns.set_closed(row, reason)
+
+
+def _count_alike(known: Pod, new: Pod) -> bool:
+    """Tell whether both versions of a pod are the same in every column.
+
+    Most versions of a bound pod are: the one that confirms an assumption, and those that tell that
+    its containers have started.
+    """
+    return (
+        known.node_name == new.node_name
+        and known.terminating == new.terminating
+        and not known.malformed
+        and not new.malformed
+        and known.template_key == new.template_key
+    )
 
 
 def _remove(pods: dict[str, dict[str, Pod]], pod: Pod) -> None:

@@ -190,6 +190,11 @@ _SERVING = options(
 _LOGS = options(
     "Logs",
     option(
+        "--check-decisions",
+        is_flag=True,
+        help="Decide every pod a second time, without kept answers of plugins; report differences.",
+    ),
+    option(
         "--log-level",
         type=click.Choice(["debug", "info", "warning", "error"]),
         default="info",
@@ -277,6 +282,7 @@ _SAME_NAME = (
     "tls_cert_file",
     "tls_private_key_file",
     "insecure_metrics",
+    "check_decisions",
     "log_level",
     "log_format",
     "replace_default_scheduler",

@@ -94,6 +94,9 @@ class RunSettings:
     plugin_seconds_maximum: float = 1.0
     """How long one call of an out-of-tree plugin may take; 0 for ever. Default: 1 second."""
 
+    check_decisions: bool = False
+    """Whether every pod is decided twice, to find wrong kept answers. Default: false."""
+
     def __post_init__(self) -> None:
         """Reject flags that contradict each other."""
         if bool(self.tls_cert_file) != bool(self.tls_private_key_file):

@@ -51,6 +51,7 @@ from scheduler.framework.plugin import FilterQuestion, PostFilterPlugin, Search
 from scheduler.framework.profile import Profile
 from scheduler.framework.rejection import Candidate, Proposal, Refusal, Scores
 from scheduler.framework.scoring import score_nodes
+from scheduler.framework.templates import Templates
 from scheduler.model.pod import Pod
 from scheduler.snapshot.node_table import NodeTable
 from scheduler.snapshot.tie_break import best, hash_of
@@ -84,6 +85,8 @@ class Attempt:
         nominated: Nominated pods by node name, those of other schedulers included.
         seed: Breaks ties, together with the pod's UID and the node's name.
         extenders: In the order in which they filter.
+        templates: Answers of plugins about earlier pods of the same template, which save most of
+            the work; the decision is the same without.
     """
 
     profile: Profile
@@ -93,6 +96,7 @@ class Attempt:
     seed: int = 0
     extenders: tuple[Extender, ...] = ()
     observer: Observer = SILENT
+    templates: Templates | None = None
 
 
 def schedule(attempt: Attempt) -> Cycle:
@@ -104,13 +108,23 @@ def schedule(attempt: Attempt) -> Cycle:
     profile, pod, nodes, observer = attempt.profile, attempt.pod, attempt.nodes, attempt.observer
     if not len(nodes):
         return Retry(pod, NO_NODES, unschedulable=True)
+    # Nothing is kept about the first pod of a template: all plugins are called.
+    kept = (
+        None
+        if attempt.templates is None
+        else attempt.templates.about(profile, pod, nodes, observer)
+    )
     try:
         # Columns are built when a pod first needs them. Those of volumes take long on thousands of
         # nodes, so their construction pauses.
         for _ in nodes.prepare(pod):
             yield PAUSE
         with observer.extension_point("PreFilter") as set_status:
-            pre_filtered = run_pre_filters(profile.pre_filter, pod, nodes, observer)
+            pre_filtered = (
+                kept.pre_filter()
+                if kept
+                else run_pre_filters(profile.pre_filter, pod, nodes, observer)
+            )
             if pre_filtered.refused is not None:
                 resolvable = pre_filtered.refused.resolvable
                 set_status("Unschedulable" if resolvable else "UnschedulableAndUnresolvable")
@@ -120,7 +134,12 @@ def schedule(attempt: Attempt) -> Cycle:
             name = pod.nominated_node
             return Bind(pod, name, evaluated=1, feasible=1, ties=(name,))
         nominated = nominated_rows(attempt, nodes) if attempt.nominated else {}
-        filtered = filter_nodes(profile, pre_filtered, pod, nodes, nominated, observer)
+        filtered = (
+            # Extenders may reject the rest of the rows, and then the pod needs all reasons.
+            kept.filter(pre_filtered, nominated, with_verdicts=bool(attempt.extenders))
+            if kept
+            else filter_nodes(profile, pre_filtered, pod, nodes, nominated, observer)
+        )
         assert len(filtered.feasible) == len(nodes)
         yield PAUSE
         if attempt.extenders:
@@ -133,7 +152,11 @@ def schedule(attempt: Attempt) -> Cycle:
         tied = rows
         if len(rows) > 1:  # upstream does not score a single node, either
             table = nodes.select(rows) if len(rows) < len(nodes) else nodes
-            totals = score_nodes(profile, pod, table, observer).totals
+            totals = (
+                kept.score(rows, table)
+                if kept
+                else score_nodes(profile, pod, table, observer).totals
+            )
             yield PAUSE
             if attempt.extenders:
                 totals = yield from _add_extender_scores(attempt, totals, table)

@@ -11,12 +11,7 @@ import numpy as np
 
 from scheduler.errors import PluginError
 from scheduler.framework.diagnosis import Filtered, Verdict
-from scheduler.framework.filtering import (
-    PreFilterResult,
-    filter_nodes,
-    outside,
-    run_pre_filters,
-)
+from scheduler.framework.filtering import PreFilterResult, filter_nodes, outside, run_pre_filters
 from scheduler.framework.observer import Observer
 from scheduler.framework.plugin import FilterPlugin, PreFilterPlugin
 from scheduler.framework.profile import Profile

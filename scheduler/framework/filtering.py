@@ -7,7 +7,7 @@ Source: ``pkg/scheduler/schedule_one.go`` (findNodesThatFitPod) and
 ``framework/runtime/framework.go`` (RunPreFilterPlugins, RunFilterPlugins).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 
@@ -53,10 +53,26 @@ class PreFilterResult:
     unasked: frozenset[str] = frozenset()
 
 
+def ask_pre_filter(
+    plugin: PreFilterPlugin, pod: Pod, nodes: NodeTable, observer: Observer
+) -> PreFilterAnswer:
+    """Call one pre-filter plugin."""
+    answer = call_plugin("PreFilter", plugin.name, observer, _pre_filter_answer, plugin, pod, nodes)
+    if not isinstance(answer, Skip):
+        observer.evaluated("PreFilter", plugin.name, 1)
+    return answer
+
+
 def run_pre_filters(
-    plugins: Sequence[PreFilterPlugin], pod: Pod, nodes: NodeTable, observer: Observer
+    plugins: Sequence[PreFilterPlugin],
+    pod: Pod,
+    nodes: NodeTable,
+    observer: Observer,
+    ask: Callable[[PreFilterPlugin, Pod, NodeTable, Observer], PreFilterAnswer] = ask_pre_filter,
 ) -> PreFilterResult:
     """Call every pre-filter plugin for *pod*, and combine their answers.
+
+    Those behind a final refusal are not called. *ask* gets the answer of one plugin.
 
     Raises:
         PluginError: If one fails.
@@ -67,11 +83,7 @@ def run_pre_filters(
     refused: tuple[Refused, str] | None = None
     unasked: frozenset[str] = frozenset()
     for following, plugin in enumerate(plugins, 1):
-        answer = call_plugin(
-            "PreFilter", plugin.name, observer, _pre_filter_answer, plugin, pod, nodes
-        )
-        if not isinstance(answer, Skip):
-            observer.evaluated("PreFilter", plugin.name, 1)
+        answer = ask(plugin, pod, nodes, observer)
         match answer:
             case None:
                 pass
@@ -137,6 +149,11 @@ def _nothing_left(plugins: Sequence[str]) -> str:
     return f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(plugins))}] simultaneously"
 
 
+def outside(pre_filtered: PreFilterResult) -> str:
+    """Return the reason of the rows that pre-filters did not name."""
+    return f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(pre_filtered.narrowed_by))}]"
+
+
 def filter_nodes(
     profile: Profile,
     pre_filtered: PreFilterResult,
@@ -190,7 +207,7 @@ def _filter_named(
 
 
 @dataclass(slots=True, eq=False)
-class _Judged:
+class Judged:
     """The combined answers of the filters that have run so far."""
 
     feasible: NodeMask
@@ -227,6 +244,14 @@ class _Judged:
         self.verdicts.append(Verdict(plugin, reason, nodes, nodes & resolvable))
 
 
+def judged_closed(nodes: NodeTable) -> Judged:
+    """Return the judgement on *nodes* before any filter runs: closed rows are rejected."""
+    judged = Judged(np.ones(len(nodes), dtype=np.bool_))
+    for row, why in nodes.closed.items():
+        judged.reject("", why, _mask_of(row, len(nodes)), resolvable=False)
+    return judged
+
+
 def run_filters(
     plugins: Sequence[FilterPlugin],
     skipped: frozenset[str],
@@ -244,9 +269,7 @@ def run_filters(
     """
     if nominated:
         return _run_filters_twice(plugins, skipped, pod, nodes, nominated, observer)
-    judged = _Judged(np.ones(len(nodes), dtype=np.bool_))
-    for row, why in nodes.closed.items():
-        judged.reject("", why, _mask_of(row, len(nodes)), resolvable=False)
+    judged = judged_closed(nodes)
     is_what_if = nodes.is_what_if  # once: it is the same for all plugins, and this path is hot
     for plugin in plugins:
         if plugin.name in skipped:
@@ -311,14 +334,14 @@ def _run_row_by_row(
     if (feasible & ~changed).any():
         answers += (
             replace(answer, nodes=answer.nodes & ~changed)
-            for answer in _run_filter(plugin, pod, nodes.unchanged, observer)
+            for answer in ask_filter(plugin, pod, nodes.unchanged, observer)
         )
     for row in (feasible & changed).nonzero()[0].tolist():
         cluster = nodes.cluster_of(row)
         there = cluster.row_of(nodes.names[row])
         assert there is not None, "the row is not in its own cluster"  # None would index a new axis
         mask = _mask_of(row, len(nodes))
-        for answer in _run_filter(plugin, pod, cluster, observer):
+        for answer in ask_filter(plugin, pod, cluster, observer):
             if not answer.nodes[there]:
                 continue
             if isinstance(answer, Failure):
@@ -329,9 +352,10 @@ def _run_row_by_row(
     return answers
 
 
-def _run_filter(
+def ask_filter(
     plugin: FilterPlugin, pod: Pod, nodes: NodeTable, observer: Observer
 ) -> list[Rejection | Failure]:
+    """Call one filter plugin for every row of *nodes*."""
     answers = call_plugin("Filter", plugin.name, observer, _filter_answers, plugin, pod, nodes)
     observer.evaluated("Filter", plugin.name, len(nodes))
     return answers
@@ -400,11 +424,6 @@ def diagnose(
         nodes=len(nodes),
         preemption_may_help=_may_help(filtered.verdicts, len(nodes)),
     )
-
-
-def outside(pre_filtered: PreFilterResult) -> str:
-    """Return the reason of the rows that pre-filters did not name."""
-    return f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(pre_filtered.narrowed_by))}]"
 
 
 def _may_help(verdicts: Sequence[Verdict], rows: int) -> NodeMask:

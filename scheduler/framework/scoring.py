@@ -68,12 +68,17 @@ def _scores_of(plugin: ScorePlugin, pod: Pod, nodes: NodeTable) -> tuple[Scores,
     raw = plugin.score(pod, nodes)
     if raw is None:
         return None
-    _check(plugin.name, raw, len(nodes))
+    check_scores(plugin.name, raw, len(nodes))
+    return raw, normalized_scores_of(plugin, raw, pod, nodes)
+
+
+def normalized_scores_of(plugin: ScorePlugin, raw: Scores, pod: Pod, nodes: NodeTable) -> Scores:
+    """Return *raw* scores as *plugin* normalizes them, if it does, checked to be 0 to 100."""
     normalized = raw
     normalize = getattr(plugin, "normalize", None)
     if normalize is not None:
         normalized = normalize(raw, pod, nodes)
-        _check(plugin.name, normalized, len(nodes))
+        check_scores(plugin.name, normalized, len(nodes))
     if len(normalized):
         low, high = int(normalized.min()), int(normalized.max())
         if low < 0 or high > MAX_NODE_SCORE:
@@ -82,10 +87,10 @@ def _scores_of(plugin: ScorePlugin, pod: Pod, nodes: NodeTable) -> tuple[Scores,
                 f"returns an invalid score {low if low < 0 else high}, it should in the range of "
                 f"[0, {MAX_NODE_SCORE}] after normalizing",
             )
-    return raw, normalized
+    return normalized
 
 
-def _check(plugin: str, scores: object, rows: int) -> None:
+def check_scores(plugin: str, scores: object, rows: int) -> None:
     """Raise PluginError unless *scores* is one whole number a row."""
     if not isinstance(scores, np.ndarray) or scores.shape != (rows,):
         raise PluginError(plugin, f"did not answer with one score for each of {rows} rows")

@@ -177,6 +177,7 @@ class SchedulerCore:
             telemetry=telemetry,
             extenders=configuration.extenders,
             seed=settings.seed,
+            check_decisions=settings.check_decisions,
         )
         self.loop = ControlLoop(
             inbox=self.inbox,
@@ -217,7 +218,7 @@ class SchedulerCore:
             sort_key=self._sort_key(configuration),
             settings=configuration.queue,
         )
-        self._cycle.extenders = configuration.extenders
+        self._cycle.replace_extenders(configuration.extenders)
         self._handlers.await_listing(configuration.awaited)
         return AppliedConfiguration(self._handlers.adopt(names - before), dismissed)
 

@@ -5,16 +5,19 @@ Source: ``pkg/scheduler/schedule_one.go`` (ScheduleOne, schedulingCycle).
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import assert_never
 
 from scheduler.binding.binding_cycle import BindingCycle
 from scheduler.binding.waiting_pods import WaitingPods
 from scheduler.cache.cluster_cache import ClusterCache
-from scheduler.cycle.scheduling import Attempt, ExtenderResponses, schedule
+from scheduler.cycle.comparing import difference
+from scheduler.cycle.scheduling import Attempt, ExtenderResponses, decide, schedule
 from scheduler.cycle.taken_capacity import capacity_was_taken
 from scheduler.framework.decision import Bind, Decision, Park, Preempt, Retry
 from scheduler.framework.extender_protocol import ExtenderRequests
 from scheduler.framework.profile import Profile
+from scheduler.framework.templates import Templates
 from scheduler.kube.extenders import Extenders
 from scheduler.model.pod import Pod
 from scheduler.observe import families
@@ -35,6 +38,8 @@ class SchedulingCycle:
         supervisor: Has the profiles, and the reasons why some of them are stopped.
         extenders: Those of the current configuration; a reload replaces them as a whole.
         seed: Chooses among equal nodes, together with the pod and the node.
+        check_decisions: Whether every pod is decided a second time, from nothing, and both
+            decisions are compared.
     """
 
     def __init__(
@@ -46,13 +51,26 @@ class SchedulingCycle:
         telemetry: Telemetry,
         extenders: Extenders,
         seed: int,
+        check_decisions: bool,
     ) -> None:
         self._cache = cache
         self._queue = queue
         self._supervisor = supervisor
         self._telemetry = telemetry
         self._seed = seed
-        self.extenders = extenders
+        self._check_decisions = check_decisions
+        self._templates = Templates()
+        self._extenders = extenders
+
+    @property
+    def extenders(self) -> Extenders:
+        """The extenders, and how they are called."""
+        return self._extenders
+
+    def replace_extenders(self, extenders: Extenders) -> None:
+        """Use other extenders from now on, and drop what plugins of other profiles answered."""
+        self._extenders = extenders
+        self._templates.clear()
 
     def profile_of(self, pod: Pod) -> Profile | None:
         """Return the profile of the pod's scheduler name, with the plugins that still work."""
@@ -80,6 +98,7 @@ class SchedulingCycle:
             self._seed,
             self.extenders.extenders,
             self._supervisor.observer_for(profile, pod, self._telemetry.cycle_observer(profile)),
+            self._templates,
         )
 
     async def decide(self, attempt: Attempt, pause: Callable[[], Awaitable[None]]) -> Decision:
@@ -94,12 +113,21 @@ class SchedulingCycle:
                 step = cycle.send(responses)
             except StopIteration as end:
                 decision: Decision = end.value
-                return decision
+                return self._checked(attempt, decision) if self._check_decisions else decision
             if isinstance(step, ExtenderRequests):
                 responses = tuple(await asyncio.gather(*map(self.extenders.call, step.requests)))
                 continue
             responses = None
             await pause()
+
+    def _checked(self, attempt: Attempt, decision: Decision) -> Decision:
+        """Return *decision*, or where it differs the one that is made without kept answers."""
+        if attempt.extenders:
+            return decision  # they would be called twice
+        fresh = decide(replace(attempt, observer=attempt.observer.unmeasured(), templates=None))
+        if differs := difference(decision, fresh):
+            self._telemetry.decision_differed(attempt.pod, differs)
+        return fresh
 
 
 class ScheduleOne:

@@ -29,6 +29,7 @@ PREEMPTION_FAILED: Final = "preemption.failed"
 PREEMPTION_UNDONE: Final = "preemption.undone"
 POD_REFUSED: Final = "pod.refused"
 NODE_DISTRUSTED: Final = "node.distrusted"
+DECISION_DIFFERED: Final = "decision.differed"
 
 BINDING_THROTTLED: Final = "binding.throttled"
 BINDING_FAILED: Final = "binding.failed"

@@ -290,6 +290,10 @@ PLUGIN_FAILURES: Final = _counter(
     "plugin",
     "extension_point",
 )
+DECISIONS_DIFFERED: Final = _counter(
+    "py_scheduler_decisions_differed_total",
+    "Decisions that differed when they were made again without kept answers.",
+)
 BUILD: Final = _gauge("py_scheduler_build_info", "1; the labels identify the build.", "version")
 
 FAMILIES: Final = tuple(value for value in list(globals().values()) if isinstance(value, Family))

@@ -1,13 +1,15 @@
 """A view of columns: it shows some rows or all, as they are or with what-if changes."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 
 import numpy as np
 from numpy.typing import NDArray
 
 from scheduler.errors import StaleView
 from scheduler.snapshot.arrays import Int64s, Mask, Rows, T, read_only
-from scheduler.snapshot.columns import ClusterColumns
+from scheduler.snapshot.change_log import ChangeLog, Reads
+from scheduler.snapshot.columns import ChangeLogs, ClusterColumns
 from scheduler.snapshot.count_column import CountColumn
 from scheduler.snapshot.pod_contribution import Contribution
 from scheduler.snapshot.what_if import NO_CHANGES, RowChanges
@@ -58,9 +60,19 @@ class ColumnView:
         return self._generation
 
     @property
+    def change_logs(self) -> ChangeLogs:
+        """What has changed in the columns; for the runner of plugins, not for plugins."""
+        return self._columns.changes
+
+    def recording(self) -> AbstractContextManager[Reads]:
+        """Record what is read through this view and any other; for the runner of plugins."""
+        return self._columns.recording()
+
+    @property
     def names(self) -> Sequence[str]:
         """The nodes' names."""
         self._check()
+        self._read(self._columns.changes.rows)
         if self._rows is None:
             return self._columns.names
         return [self._columns.names[row] for row in self._rows.tolist()]
@@ -68,6 +80,7 @@ class ColumnView:
     def row_of(self, name: str) -> int | None:
         """Return the row of the node *name* in this view; None if the view does not show it."""
         self._check()
+        self._read(self._columns.changes.rows)
         row = self._columns.rows.get(name)
         if row is None or self._rows is None:
             return row
@@ -77,6 +90,7 @@ class ColumnView:
     def rows_of(self, names: Collection[str]) -> Iterator[tuple[str, int]]:
         """Yield those of *names* that are in this view, each with its row."""
         self._check()
+        self._read(self._columns.changes.rows)
         if self._rows is None:
             rows = self._columns.rows
             return ((name, rows[name]) for name in names if name in rows)
@@ -85,6 +99,7 @@ class ColumnView:
     def named(self, names: Iterable[str]) -> Mask:
         """Return which rows have one of *names*."""
         self._check()
+        self._read(self._columns.changes.rows)
         rows = (self._columns.rows[name] for name in names if name in self._columns.rows)
         mask = np.zeros(len(self._columns), dtype=np.bool_)
         mask[list(rows)] = True
@@ -112,6 +127,16 @@ class ColumnView:
         """How many rows the columns have."""
         return len(self._columns.nodes)
 
+    def _read(self, changes: ChangeLog) -> None:
+        """Note what is read, if reads are recorded."""
+        if self._columns.reads is not None:
+            self._columns.reads.setdefault(changes, changes.position)
+
+    def _read_column(self, count_column: CountColumn | None) -> None:
+        if self._columns.reads is not None:
+            absent = self._columns.changes.directory
+            self._read(absent if count_column is None else count_column.changes)
+
     def _check(self) -> None:
         if self._generation != self._columns.generation:
             raise StaleView("a NodeTable is valid only until the next fact is applied")
@@ -127,6 +152,7 @@ class ColumnView:
     def _counts(self, count_column: CountColumn | None) -> Int64s:
         """Return the count of *count_column* on each row; zeros without one."""
         self._check()
+        self._read_column(count_column)
         if count_column is None:
             return read_only(np.zeros(len(self), dtype=np.int64))
         return self._gather(count_column.dense(self._column_rows))
@@ -134,6 +160,7 @@ class ColumnView:
     def _where(self, count_column: CountColumn | None) -> Mask:
         """Return on which rows *count_column* is not zero; on none without one."""
         self._check()
+        self._read_column(count_column)
         if count_column is None:
             return read_only(np.zeros(len(self), dtype=np.bool_))
         return self._gather(count_column.where(self._column_rows))

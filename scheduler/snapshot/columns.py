@@ -5,7 +5,8 @@ allocatable and requested amounts, host ports, images, pods with affinity. By co
 operation answers for all nodes.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import blake2b
 
@@ -17,6 +18,7 @@ from scheduler.model.node import Node
 from scheduler.model.pod import Pod
 from scheduler.model.resources import CPU, MEMORY
 from scheduler.model.taints import Taint
+from scheduler.snapshot.change_log import ChangeLog, Reads
 from scheduler.snapshot.count_column import CountColumn
 from scheduler.snapshot.disks import DisksInUse
 from scheduler.snapshot.labels import LabelIndex
@@ -51,6 +53,7 @@ class TaintSets:
     def __init__(self) -> None:
         self.ids = np.zeros(0, dtype=np.int32)
         self.sets: list[tuple[Taint, ...]] = []
+        self.changes = ChangeLog()
         self._numbers: dict[tuple[Taint, ...], int] = {}
 
     def set(self, row: int, taints: tuple[Taint, ...], rows: int) -> None:
@@ -65,12 +68,37 @@ class TaintSets:
         if number == len(self.sets):
             self.sets.append(taints)
         self.ids[row] = number
+        self.changes.note(row)
 
     def _compact(self, rows: int) -> None:
         """Drop the lists that no row has any more."""
         used, self.ids[:rows] = np.unique(self.ids[:rows], return_inverse=True)
         self.sets = [self.sets[number] for number in used.tolist()]
         self._numbers = {taints: number for number, taints in enumerate(self.sets)}
+
+
+class ChangeLogs:
+    """The logs of what is not a CountColumn, or not one alone, and can be read through a NodeTable.
+
+    Labels, taints, affinity terms and the other objects have theirs beside the data.
+    """
+
+    __slots__ = ("closed", "directory", "images", "nodes", "pods", "ports", "rows", "untracked")
+
+    def __init__(self) -> None:
+        self.rows = ChangeLog()
+        """Which node is in which row."""
+        self.nodes = ChangeLog()
+        """Node objects, whatever changed in them."""
+        self.pods = ChangeLog()
+        """Pod objects on the nodes."""
+        self.closed = ChangeLog()
+        self.images = ChangeLog()
+        self.ports = ChangeLog()
+        self.directory = ChangeLog()
+        """Which resources and features have a column at all."""
+        self.untracked = ChangeLog()
+        """Stands for all that has no log: an answer that read it is not kept."""
 
 
 class ClusterColumns:
@@ -81,6 +109,8 @@ class ClusterColumns:
 
     def __init__(self) -> None:
         self.generation = 0
+        self.changes = ChangeLogs()
+        self.reads: Reads | None = None
         self.nodes: list[Node] = []
         self.names: list[str] = []
         self.rows: dict[str, int] = {}
@@ -109,10 +139,22 @@ class ClusterColumns:
     def __len__(self) -> int:
         return len(self.nodes)
 
+    @contextmanager
+    def recording(self) -> Iterator[Reads]:
+        """Record what is read through any NodeTable of these columns in the block."""
+        assert self.reads is None, "a plugin's answer is recorded within another's"
+        reads: Reads = {}
+        self.reads = self.objects.reads = reads
+        try:
+            yield reads
+        finally:
+            self.reads = self.objects.reads = None
+
     def add_node(self, node: Node) -> int:
         """Append *node* as a new row without pods, and return the row."""
         assert node.name not in self.rows, f"node {node.name} has a row already"
         self.generation += 1
+        self.changes.rows.note_all()
         row = len(self.nodes)
         self.nodes.append(node)
         self.names.append(node.name)
@@ -127,12 +169,14 @@ class ClusterColumns:
         """Replace a node that has a row by its new version."""
         self.generation += 1
         row = self.rows[node.name]
+        self.changes.nodes.note(row)
         old, self.nodes[row] = self.nodes[row], node
         self._describe(row, old, node)
 
     def remove_node(self, name: str) -> None:
         """Remove a node's row, which must be without pods; the last row moves to its number."""
         self.generation += 1
+        self.changes.rows.note_all()
         row = self.rows.pop(name)
         assert not self.pods[row], f"node {name} is removed with pods in its row"
         self._erase(row, self.nodes[row])
@@ -152,13 +196,19 @@ class ClusterColumns:
         """Add *pod* to *row* and to every column."""
         assert pod.uid not in self.pods[row], f"{pod.key} is on its node already"
         self.generation += 1
-        self.pods[row][pod.uid] = pod
-        self.victims_column.forget(row)
+        self._put_pod(row, pod)
         self._account(row, pod, 1)
+
+    def replace_pod(self, row: int, pod: Pod) -> None:
+        """Replace the version of *pod* on *row*; both count alike in every column."""
+        assert pod.uid in self.pods[row], f"{pod.key} is not on its node"
+        self.generation += 1
+        self._put_pod(row, pod)
 
     def remove_pod(self, row: int, uid: str) -> Pod:
         """Remove the pod with *uid* from *row* and from every column, and return it."""
         self.generation += 1
+        self.changes.pods.note(row)
         pod = self.pods[row].pop(uid)
         self.victims_column.forget(row)
         self._account(row, pod, -1)
@@ -175,6 +225,7 @@ class ClusterColumns:
         # The next node to be added would otherwise get a row that is closed already.
         assert row < len(self.nodes), f"row {row} of {len(self.nodes)} is closed or opened"
         self.generation += 1
+        self.changes.closed.note(row)
         if reason:
             self.closed[row] = reason
         else:
@@ -199,6 +250,11 @@ class ClusterColumns:
                 count_column for ip, count_column in in_use.items() if ip in {WILDCARD, wanted.ip}
             )
 
+    def _put_pod(self, row: int, pod: Pod) -> None:
+        self.changes.pods.note(row)
+        self.pods[row][pod.uid] = pod
+        self.victims_column.forget(row)
+
     def _hash_name(self, row: int, name: str) -> None:
         if row >= len(self.name_hashes):
             self.name_hashes = np.concatenate([self.name_hashes, np.zeros_like(self.name_hashes)])
@@ -211,7 +267,8 @@ class ClusterColumns:
         before = {} if old is None or old.malformed else old.allocatable
         after = {} if new.malformed else new.allocatable
         self._set_allocatable(row, before, after)
-        self.unschedulable[row] = int(new.spec.unschedulable)
+        if self.unschedulable[row] != new.spec.unschedulable:
+            self.unschedulable[row] = int(new.spec.unschedulable)
         if old is None or old.spec.taints != new.spec.taints:
             self.taints.set(row, new.spec.taints, len(self.nodes))
         if old is None:
@@ -222,18 +279,21 @@ class ClusterColumns:
             self._account_terms(row, new, 1)
         if old is None or old.status.images != new.status.images:
             self._set_images(row, old, new)
-        self._set_features(row, () if old is None else old.status.declared_features, 0)
-        self._set_features(row, new.status.declared_features, 1)
+        features = () if old is None else old.status.declared_features
+        if features != new.status.declared_features:
+            self._set_features(row, features, 0)
+            self._set_features(row, new.status.declared_features, 1)
 
     def _set_allocatable(self, row: int, before: dict[str, int], after: dict[str, int]) -> None:
         for name in before.keys() | after.keys():
             amount = after.get(name, 0)
             if amount != before.get(name, 0):
-                self.allocatable.setdefault(name, CountColumn())[row] = amount
+                self._column_of(self.allocatable, name)[row] = amount
                 if not amount:
                     self._drop_if_empty(self.allocatable, name)
 
     def _set_images(self, row: int, old: Node | None, new: Node) -> None:
+        self.changes.images.note_all()
         gone = {} if old is None else _images_of(old)
         come = _images_of(new)
         for name in gone.keys() - come.keys():
@@ -249,10 +309,8 @@ class ClusterColumns:
 
     def _set_features(self, row: int, features: Iterable[str], declared: int) -> None:
         for name in features:
-            count_column = self._features.setdefault(name, CountColumn())
-            count_column[row] = declared
-            if not count_column:
-                del self._features[name]
+            self._column_of(self._features, name)[row] = declared
+            self._drop_if_empty(self._features, name)
 
     def _account(self, row: int, pod: Pod, sign: int) -> None:
         self.pod_counts.add(row, sign)
@@ -261,7 +319,7 @@ class ClusterColumns:
             # Not `requests`: until a resize in place is done, the kubelet keeps what it allocated
             # before (KEP-1287).
             for name, amount in pod.placed_requests.items():
-                self.requested.setdefault(name, CountColumn()).add(row, sign * amount)
+                self._column_of(self.requested, name).add(row, sign * amount)
                 if sign < 0 and name not in self.nonzero_requested:
                     self._drop_if_empty(self.requested, name)
             nonzero = pod.nonzero_requests
@@ -284,6 +342,7 @@ class ClusterColumns:
                     index.add(pod.affinity_terms, node.metadata.labels, sign)
 
     def _account_port(self, row: int, port: HostPort, sign: int) -> None:
+        self.changes.ports.note(row)
         addresses = self._ports.setdefault((port.protocol, port.port), {})
         addresses.setdefault(port.ip, CountColumn()).add(row, sign)
         if not addresses[port.ip]:
@@ -291,10 +350,16 @@ class ClusterColumns:
         if not addresses:
             del self._ports[port.protocol, port.port]
 
-    @staticmethod
-    def _drop_if_empty(count_columns: dict[str, CountColumn], name: str) -> None:
+    def _column_of(self, count_columns: dict[str, CountColumn], name: str) -> CountColumn:
+        count_column = count_columns.get(name)
+        if count_column is None:
+            self.changes.directory.note_all()
+            count_column = count_columns[name] = CountColumn()
+        return count_column
+
+    def _drop_if_empty(self, count_columns: dict[str, CountColumn], name: str) -> None:
         if not count_columns[name]:
-            del count_columns[name]
+            count_columns.pop(name).abandon()
 
     def _erase(self, row: int, node: Node) -> None:
         self._set_allocatable(row, {} if node.malformed else node.allocatable, {})

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduler.snapshot.arrays import Int64s
+from scheduler.snapshot.change_log import ChangeLog
 
 K = TypeVar("K")
 
@@ -27,9 +28,11 @@ class CountColumn:
     COUNT_MAXIMUM in place of a larger count.
     """
 
-    __slots__ = ("_array", "_map", "_oversized")
+    __slots__ = ("_array", "_changes", "_map", "_oversized")
 
     def __init__(self) -> None:
+        # Most columns are never read by a plugin, so the log is made at the first such read.
+        self._changes: ChangeLog | None = None
         self._map: dict[int, int] = {}
         self._array: Int64s | None = None
         # Exact counts of the rows that the array shows as COUNT_MAXIMUM.
@@ -47,6 +50,18 @@ class CountColumn:
             count_column._map = {row: int(counts[row]) for row in rows.tolist()}
         return count_column
 
+    @property
+    def changes(self) -> ChangeLog:
+        """Which rows have changed."""
+        if self._changes is None:
+            self._changes = ChangeLog(self.__getitem__)
+        return self._changes
+
+    def abandon(self) -> None:
+        """Tell readers that this column is no longer updated: another may take its place."""
+        if self._changes is not None:
+            self._changes.note_all()
+
     def __getitem__(self, row: int) -> int:
         if self._array is None:
             return self._map.get(row, 0)
@@ -55,6 +70,8 @@ class CountColumn:
         return self._array.item(row) if row < len(self._array) else 0
 
     def __setitem__(self, row: int, count: int) -> None:
+        if self._changes is not None:
+            self._changes.note(row)
         if self._array is not None:
             self._grown(row)[row] = min(count, COUNT_MAXIMUM)
             if count > COUNT_MAXIMUM:
@@ -76,6 +93,8 @@ class CountColumn:
             total = array.item(row) + count
             if total <= COUNT_MAXIMUM:
                 array[row] = total
+                if self._changes is not None:
+                    self._changes.note(row)
                 return
         self[row] = self[row] + count
 
@@ -154,4 +173,5 @@ def add_under(count_columns: dict[K, CountColumn], key: K, row: int, count: int)
     count_column.add(row, count)
     assert count_column[row] >= 0, f"{key} was removed from row {row} more often than added"
     if count < 0 and not count_column:
+        count_column.abandon()
         del count_columns[key]

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from scheduler.model.node import Node
 from scheduler.model.selectors import DOES_NOT_EXIST, IN, NOT_IN, Requirement
 from scheduler.snapshot.arrays import Ids, read_only
+from scheduler.snapshot.change_log import ChangeLog
 
 ABSENT: Final = -1
 _COLUMN_BYTES_KEPT: Final = 64 << 20
@@ -57,6 +58,7 @@ class LabelIndex:
         self._nodes_with: Counter[str] = Counter()
         self._columns: OrderedDict[str, LabelColumn] = OrderedDict()
         self._masks: OrderedDict[Requirement, NDArray[np.bool_]] = OrderedDict()
+        self.changes = ChangeLog()
         self._masks_bytes = 0
         self._nowhere = LabelColumn(np.full(0, ABSENT, np.int32))
         self._none = self._all = np.zeros(0, dtype=np.bool_)
@@ -103,6 +105,7 @@ class LabelIndex:
 
     def set(self, row: int, node: Node) -> None:
         """Set the labels of *row* to those of *node*."""
+        self.changes.note(row)
         # Node labels change rarely, so all masks are dropped, affected or not.
         self._forget_masks()
         self._count(row, node.metadata.labels)
@@ -119,6 +122,7 @@ class LabelIndex:
 
     def truncate(self) -> None:
         """Drop the results that cover the last row, which was removed."""
+        self.changes.note_all()
         self._forget_masks()
         self._uncount(self._counted.pop())
 

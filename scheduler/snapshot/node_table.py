@@ -4,41 +4,29 @@ It replaces upstream's list of NodeInfo (``kube-scheduler/framework/types.go``).
 replaces the copies of NodeInfo that a dry run changes with AddPod and RemovePod.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import chain
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduler.model.affinity_terms import TermKind
 from scheduler.model.csi_migration import UniqueVolume
 from scheduler.model.host_ports import HostPort
 from scheduler.model.node import Node
 from scheduler.model.pod import Pod
-from scheduler.model.pod_set import PodSet, WeightedPods
 from scheduler.model.resources import PODS
 from scheduler.model.selectors import IN, Requirement
 from scheduler.model.taints import DO_NOT_SCHEDULE, Taint, Toleration, first_of, tolerated_by
 from scheduler.snapshot import pod_contribution
-from scheduler.snapshot.arrays import Ids, Int64s, Mask, Rows, T, read_only
-from scheduler.snapshot.column_view import ColumnView
+from scheduler.snapshot.arrays import Int64s, Mask, Rows, T, read_only
 from scheduler.snapshot.disks import DiskUse, disks_of
-from scheduler.snapshot.domains import (
-    NO_DOMAIN,
-    DomainCounts,
-    Domains,
-    DomainSums,
-    slots_of,
-    sums_of,
-)
+from scheduler.snapshot.domain_view import DomainView
 from scheduler.snapshot.objects import ClusterObjects
 from scheduler.snapshot.potential_victims import potential_victims
-from scheduler.snapshot.term_index import NO_SUMS, Incoming, TermIndex
 from scheduler.snapshot.volume_use import RowVolumes, UnresolvedVolumes
 from scheduler.snapshot.what_if import RowChanges
 
 
-class NodeTable(ColumnView):
+class NodeTable(DomainView):
     """All nodes or some of them, as they are or in a what-if: everything that a plugin may read.
 
     It is valid until the loop next applies facts, and raises StaleView afterwards. The order of the
@@ -126,11 +114,13 @@ class NodeTable(ColumnView):
     def node(self, row: int) -> Node:
         """Return the node in *row*."""
         self._check()
+        self._read(self._columns.changes.nodes)
         return self._columns.nodes[self._column_row(row)]
 
     def pods_on(self, row: int) -> Sequence[Pod]:
         """Return the pods on the node in *row*, assumed ones and what-if changes included."""
         self._check()
+        self._read(self._columns.changes.pods)
         pods = self._columns.pods[self._column_row(row)].values()
         change = self._changes.get(row)
         if change is None:
@@ -147,6 +137,7 @@ class NodeTable(ColumnView):
         than *among*, unless that is None. Their sums are cached for when `each` removes them all.
         """
         self._check()
+        self._read(self._columns.changes.pods)
         if self._changes:
             return [potential_victims(self.pods_on(row), priority, among) for row in rows.tolist()]
         bases = rows if self._rows is None else self._rows[rows]
@@ -165,12 +156,14 @@ class NodeTable(ColumnView):
     def name_hashes(self) -> NDArray[np.uint64]:
         """A 64-bit hash of each node's name, for breaking ties."""
         self._check()
+        self._read(self._columns.changes.rows)
         return self._gather(self._columns.name_hashes[: self._column_rows])
 
     @property
     def unschedulable(self) -> Mask:
         """Whether the node is cordoned."""
         self._check()
+        self._read(self._columns.unschedulable.changes)
         return self._gather(self._columns.unschedulable.where(self._column_rows))
 
     @property
@@ -189,17 +182,8 @@ class NodeTable(ColumnView):
     def matching(self, requirement: Requirement) -> Mask:
         """Whether the node's labels satisfy *requirement*."""
         self._check()
+        self._read(self._columns.labels.changes)
         return self._gather(self._columns.labels.where(requirement, self._column_rows))
-
-    def domains(self, key: str) -> Ids:
-        """A number for each distinct value of the label *key*; NO_DOMAIN where it is absent."""
-        self._check()
-        return self._gather(self._columns.labels.column(key).ids[: self._column_rows])
-
-    def domain_numbers(self, key: str) -> int:
-        """How many domain numbers of *key* were assigned: one more than the largest."""
-        self._check()
-        return self._columns.labels.column(key).values
 
     def by_taints(self, answer: Callable[[tuple[Taint, ...]], int]) -> Int64s:
         """Call *answer* once for each distinct list of taints; return each row's result."""
@@ -216,6 +200,7 @@ class NodeTable(ColumnView):
 
     def _by_taints(self, answer: Callable[[tuple[Taint, ...]], int], kind: type[T]) -> NDArray[T]:
         self._check()
+        self._read(self._columns.taints.changes)
         taints = self._columns.taints
         answers = np.array([answer(each) for each in taints.sets], dtype=kind)
         return read_only(answers[self._gather(taints.ids[: self._column_rows])])
@@ -223,6 +208,7 @@ class NodeTable(ColumnView):
     def image(self, name: str) -> tuple[int, int, Mask] | None:
         """Return an image's size in bytes, the number of nodes with it, and which rows have it."""
         self._check()
+        self._read(self._columns.changes.images)
         found = self._columns.image(name)
         if found is None:
             return None
@@ -237,6 +223,7 @@ class NodeTable(ColumnView):
     def closed(self) -> Mapping[int, str]:
         """Rows closed to all pods, since the node or a pod on it is malformed; with the reason."""
         self._check()
+        self._read(self._columns.changes.closed)
         if self._rows is None or not self._columns.closed:
             return self._columns.closed
         where = {row: index for index, row in enumerate(self._rows.tolist())}
@@ -265,6 +252,7 @@ class NodeTable(ColumnView):
     def port_conflicts(self, wanted: Sequence[HostPort]) -> Mask:
         """Whether any of *wanted* is in use on the node."""
         self._check()
+        self._read(self._columns.changes.ports)
         taken = np.zeros(self._column_rows, dtype=np.int64)
         for port in wanted:
             for count_column in self._columns.ports_in_use(port):
@@ -272,110 +260,19 @@ class NodeTable(ColumnView):
         conflicts = self._with_changes(self._gather(taken), pod_contribution.conflicting(wanted))
         return read_only(conflicts > 0)
 
-    def count(self, pods: PodSet) -> Int64s:
-        """How many of *pods* are on the node."""
-        self._check()
-        column = self._counts(self._columns.pod_sets.column(pods, self._column_rows))
-        contribution = pod_contribution.counting(pods, self.objects.namespace_labels)
-        return self._with_changes(column, contribution)
-
-    def count_domains(self, key: str, pods: PodSet, included: Mask) -> DomainCounts:
-        """Count *pods* by the domains of the label *key*.
-
-        Args:
-            key: The topology key.
-            pods: Which pods count.
-            included: Over the rows of ``cluster``: which nodes count, and register their domains.
-        """
-        self._check()
-        # The likely mistake is a mask over the rows of this view; one of length 1 would broadcast.
-        assert included.shape == (self._column_rows,), (
-            f"mask of {included.shape} for {self._column_rows} rows"
-        )
-        assert included.dtype == np.bool_, f"a mask of {included.dtype} includes by number"
-        ids = self._columns.labels.column(key).ids[: self._column_rows]
-        slots = slots_of(np.where(included, ids, NO_DOMAIN))
-        column = self._columns.pod_sets.column(pods, self._column_rows).dense(self._column_rows)
-        domains = Domains.counting(slots, column, self.domain_numbers(key) + 1)
-        own = self._gather(ids)
-        if not self._changes:
-            return domains.without_changes(own)
-        contribution = pod_contribution.counting(pods, self.objects.namespace_labels)
-        delta = np.where(self._gather(slots) > 0, self._changes.sums(contribution), 0)
-        return domains.with_changes(own, delta)
-
-    def has_label(self, key: str) -> bool:
-        """Whether any node of the cluster has a label *key*; if not, there are no domains of it."""
-        self._check()
-        return self._columns.labels.has(key)
-
-    def sum_domains(self, key: str, counted: PodSet | WeightedPods, weight: int = 1) -> DomainSums:
-        """Sum pods by the domains of the label *key*, each *weight* times.
-
-        Every node with the label counts, whatever part of the cluster this view shows.
-        """
-        self._check()
-        ids = self._columns.labels.column(key).ids[: self._column_rows]
-        column = self._columns.pod_sets.column(counted, self._column_rows)
-        sums = weight * sums_of(ids, column.dense(self._column_rows))
-        own = self._gather(ids)
-        here, total = sums.take(slots_of(own)), np.full(len(own), int(sums.sum()))
-        if not self._changes:
-            return DomainSums(here, total)
-        contribution = pod_contribution.counting(counted, self.objects.namespace_labels)
-        delta = np.where(own == NO_DOMAIN, 0, weight * self._changes.sums(contribution))
-        return DomainSums(here + delta, total + delta)
-
-    def sum_terms(
-        self, pod: Pod, kind: TermKind, *, weighted: bool = False
-    ) -> Mapping[str, DomainSums]:
-        """Sum, by topology key, the terms of pods on any node that match an incoming *pod*.
-
-        Preferred terms count with their weights if *weighted*, all others for one.
-        """
-        self._check()
-        index = self._columns.terms[kind]
-        if not index and not self._changes:
-            return {}
-        there = self._columns.objects.namespace_labels(pod.namespace)
-        incoming = Incoming(pod.namespace, pod.labels, there)
-        known = index.sums(incoming, weighted=weighted)
-        found: dict[str, DomainSums] = {}
-        for key in self._changed_keys(known, index, incoming, weighted=weighted):
-            own, sums = self.domains(key), known.get(key, NO_SUMS)
-            here, total = sums.of(own), np.full(len(own), sums.total)
-            if self._changes:
-                contribution = pod_contribution.of_terms(pod, there, index, key, weighted=weighted)
-                delta = np.where(own == NO_DOMAIN, 0, self._changes.sums(contribution))
-                here, total = here + delta, total + delta
-            found[key] = DomainSums(here, total)
-        return found
-
-    def _changed_keys(
-        self, known: Iterable[str], index: TermIndex, incoming: Incoming, *, weighted: bool
-    ) -> Iterable[str]:
-        """Return the keys that are *known*, and those of pods that what-if changes add."""
-        if not self._changes:
-            return known
-        added = (
-            index.sums_of(pod.affinity_terms, incoming, weighted=weighted)
-            for pod in self._changes.added
-            if pod.spec.affinity is not None
-        )
-        keys = dict.fromkeys((*known, *chain.from_iterable(added)))
-        return filter(self.has_label, keys)
-
     # Columns about volumes.
 
     def claim_users(self, claim: str) -> Int64s:
         """How many pod volumes on all nodes together use the claim ``namespace/name``."""
         self._check()
+        self._read(self._columns.changes.untracked)
         everywhere = np.full(len(self), self._columns.volumes.users(claim), dtype=np.int64)
         return self._with_changes(read_only(everywhere), pod_contribution.mounting(claim))
 
     def disks_taken(self, wanted: Sequence[DiskUse]) -> Mask:
         """Whether a pod on the node uses a disk in a way that excludes one of *wanted*."""
         self._check()
+        self._read(self._columns.changes.untracked)
         taken = np.zeros(self._column_rows, dtype=np.bool_)
         for use in wanted:
             for other, count_column in self._columns.disks.uses_of(use.disk).items():
@@ -394,14 +291,17 @@ class NodeTable(ColumnView):
         CSINode no driver limits them.
         """
         self._check()
+        self._read(self._columns.changes.untracked)
         return self._columns.volumes.of(pod, incoming=True, drivers=drivers)
 
     def volume_limit(self, driver: str) -> Int64s:
         """How many volumes of *driver* may be attached to the node; -1 for any number."""
+        self._read(self._columns.changes.untracked)
         return read_only(self._counts(self._columns.volumes.limit(driver)) - 1)
 
     def volumes_in_use(self, driver: str) -> Int64s:
         """How many volumes of *driver* are attached to the node or used by its pods."""
+        self._read(self._columns.changes.untracked)
         column = self._counts(self._columns.volumes.in_use(driver))
         if self._changes:
             column = column.copy()
@@ -411,6 +311,7 @@ class NodeTable(ColumnView):
 
     def mounting(self, volume: UniqueVolume) -> Mask:
         """Whether a pod on the node uses *volume*."""
+        self._read(self._columns.changes.untracked)
         mask = self._where(self._columns.volumes.mounts(volume))
         return self._with_changed_rows(mask, lambda row: volume in self._volumes_on(row).mounted)
 
@@ -418,6 +319,7 @@ class NodeTable(ColumnView):
     def volume_problems(self) -> Mapping[int, str]:
         """Rows with volume limits and a pod whose volumes cannot be resolved, with the reason."""
         self._check()
+        self._read(self._columns.changes.untracked)
         uses = self._columns.volumes
         suspects = set(self._changes.rows)
         if problems := uses.problems:

@@ -22,6 +22,7 @@ from scheduler.model.storage import (
     StorageClass,
 )
 from scheduler.model.trust import NODE_DISTRUST, Distrust
+from scheduler.snapshot.change_log import ChangeLog, Reads
 
 _SELECTED_NAMES_KEPT: Final = 1 << 17
 """How many names of namespaces all kept selections have together: a few megabytes."""
@@ -54,19 +55,38 @@ class ClusterObjects:
         self._api_versions: dict[_ObjectKey, KubeObject] = {}
         self._by_class: dict[str, dict[str, PersistentVolume]] = {}
         self._handlers: list[ChangeHandler] = [self._classify]
+        # By kind: most kinds change without any effect on most answers.
+        self._changes: dict[ResourceName, ChangeLog] = {}
+        self.reads: Reads | None = None
 
     def on_change(self, handler: ChangeHandler) -> None:
         """Call *handler* for every object that is added, changed or removed from now on."""
         self._handlers.append(handler)
 
+    def _read(self, resource: ResourceName) -> None:
+        """Note that objects of a kind are read, if reads are recorded."""
+        if self.reads is not None:
+            changes = self._changes.get(resource)
+            if changes is None:
+                changes = self._changes[resource] = ChangeLog()
+            self.reads.setdefault(changes, changes.position)
+
+    def _note(self, resource: ResourceName) -> None:
+        """Note that an object of a kind has changed."""
+        changes = self._changes.get(resource)
+        if changes is not None:
+            changes.note_all()
+
     def put(self, resource: ResourceName, item: KubeObject) -> None:
         """Store the newest version of *item*; an assumption about it ends."""
+        self._note(resource)
         self._forget_selections(resource)
         self._api_versions.pop(_key_of(resource, item), None)
         self._set(resource, item)
 
     def drop(self, resource: ResourceName, item: KubeObject) -> None:
         """Remove *item*; an assumption about it ends."""
+        self._note(resource)
         self._forget_selections(resource)
         self._api_versions.pop(_key_of(resource, item), None)
         namespaces = self._kinds.get(resource, {})
@@ -86,6 +106,7 @@ class ClusterObjects:
         known = self.api_version(resource, item.metadata.namespace, item.metadata.name)
         if known is None or known.metadata.resource_version != item.metadata.resource_version:
             return False
+        self._note(resource)
         self._api_versions[_key_of(resource, item)] = known
         self._set(resource, item)
         return True
@@ -93,12 +114,14 @@ class ClusterObjects:
     def restore(self, resource: ResourceName, item: KubeObject) -> None:
         """Undo the assumption of *item*, unless the watch or another assumption replaced it."""
         if self.get(resource, item.metadata.namespace, item.metadata.name) is item:
+            self._note(resource)
             known = self._api_versions.pop(_key_of(resource, item), None)
             if known is not None:
                 self._set(resource, known)
 
     def api_version(self, resource: ResourceName, namespace: str, name: str) -> KubeObject | None:
         """Return one object as the API server has it, whatever is assumed about it."""
+        self._read(resource)
         found = self._api_versions.get((resource, namespace, name))
         return self.get(resource, namespace, name) if found is None else found
 
@@ -125,15 +148,18 @@ class ClusterObjects:
 
     def get(self, resource: ResourceName, namespace: str, name: str) -> KubeObject | None:
         """Return one object, if it is known."""
+        self._read(resource)
         return self._kinds.get(resource, {}).get(namespace, {}).get(name)
 
     def all(self, resource: ResourceName) -> Iterator[KubeObject]:
         """Yield every object of a kind."""
+        self._read(resource)
         for names in self._kinds.get(resource, {}).values():
             yield from names.values()
 
     def within(self, resource: ResourceName, namespace: str) -> Collection[KubeObject]:
         """Return the objects of a kind in *namespace*."""
+        self._read(resource)
         return self._kinds.get(resource, {}).get(namespace, {}).values()
 
     def custom(self, resource: str, namespace: str = "") -> Mapping[str, CustomObject]:
@@ -143,6 +169,7 @@ class ClusterObjects:
             resource: Plural, version and group, as in ``nodemetrics.v1beta1.metrics.k8s.io``.
             namespace: Where to look; empty for resources that have no namespaces.
         """
+        self._read(resource)
         found = self._kinds.get(resource, {}).get(namespace, {})
         return {name: item for name, item in found.items() if isinstance(item, CustomObject)}
 
@@ -172,6 +199,7 @@ class ClusterObjects:
 
     def namespaces(self, selector: Selector) -> frozenset[str]:
         """Return the names of the namespaces whose labels *selector* matches."""
+        self._read(Resource.NAMESPACE)
         found = self._selected.get(selector)
         if found is None:
             found = self._selected[selector] = frozenset(
@@ -219,6 +247,7 @@ class ClusterObjects:
 
     def volumes_of_class(self, name: str) -> Collection[PersistentVolume]:
         """Return the volumes of a storage class; those without one are the class ""."""
+        self._read(Resource.PERSISTENT_VOLUME)
         return self._by_class.get(name, {}).values()
 
     def storage_class(self, name: str) -> StorageClass | None:

@@ -23,6 +23,7 @@ from scheduler.model.affinity_terms import AffinityTerm, PodAffinityTerms, TermK
 from scheduler.model.match_index import MatchIndex
 from scheduler.model.selectors import NOTHING, Selector
 from scheduler.snapshot.arrays import Ids, Int64s
+from scheduler.snapshot.change_log import ChangeLog
 from scheduler.snapshot.count_column import CountColumn
 from scheduler.snapshot.labels import LabelColumn, LabelIndex
 
@@ -145,6 +146,8 @@ class TermIndex:
         # Keys of labels that any term reads, and of labels of namespaces.
         self._labels_read: Counter[str] = Counter()
         self._namespace_labels_read: Counter[str] = Counter()
+        # For those who rest on any of the sums; they are computed when they are read.
+        self.changes = ChangeLog()
         self._changes: list[_Change] = []
         self._changes_size = 0
         self._first_change = 0
@@ -213,6 +216,7 @@ class TermIndex:
         return kept
 
     def _add(self, term: AffinityTerm, value: str, count: int) -> None:
+        self.changes.note_all()
         domains = self._domains.get(term)
         if domains is None:
             domains = self._domains[term] = _Domains(_size_of(term))

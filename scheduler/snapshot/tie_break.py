@@ -23,10 +23,15 @@ def hash_of(seed: int, uid: str, name_hashes: NDArray[np.uint64]) -> NDArray[np.
     """Return a 64-bit hash for each node (splitmix64's finalizer)."""
     # NumPy's uint64 wraps around as splitmix64 demands; Python's integers do not.
     salt = np.uint64((hash_name(uid) ^ seed) & 0xFFFFFFFFFFFFFFFF)
-    mixed = (name_hashes ^ salt) + _GAMMA
-    mixed = (mixed ^ (mixed >> np.uint64(30))) * _MIX_1
-    mixed = (mixed ^ (mixed >> np.uint64(27))) * _MIX_2
-    return mixed ^ (mixed >> np.uint64(31))
+    mixed = name_hashes ^ salt
+    mixed += _GAMMA
+    # In place: there may be a tie among all nodes.
+    mixed ^= mixed >> np.uint64(30)
+    mixed *= _MIX_1
+    mixed ^= mixed >> np.uint64(27)
+    mixed *= _MIX_2
+    mixed ^= mixed >> np.uint64(31)
+    return mixed
 
 
 def best(
@@ -43,6 +48,11 @@ def best(
     if len(tied) == 1:
         return tied
     hashes = hash_of(seed, uid, name_hashes[tied])
+    if len(tied) > 8 * rows_maximum:
+        # Hashes are evenly distributed, so below this bound are twice as many as wanted.
+        low = (hashes < np.uint64((2 * rows_maximum << 64) // len(tied))).nonzero()[0]
+        if len(low) >= rows_maximum:
+            tied, hashes = tied[low], hashes[low]
     if len(tied) > rows_maximum:
         nearest = np.argpartition(hashes, rows_maximum)[:rows_maximum]
         tied, hashes = tied[nearest], hashes[nearest]

@@ -92,8 +92,8 @@ class Harness:
         self.metrics = Metrics()
         self.api = api or SimulatedApi(watching=resources)
         self._requests = requests or self.api
-        self._telemetry = Telemetry(self.metrics)
-        self._telemetry.recorder = self.recorder
+        self.telemetry = Telemetry(self.metrics)
+        self.telemetry.recorder = self.recorder
         self._listed = listed
         self._settings = {
             "configuration": LoopConfiguration(
@@ -112,8 +112,8 @@ class Harness:
         now = asyncio.get_running_loop().time
         self.core = SchedulerCore(
             requests=self._requests,
-            binds=BindingRequests(self._requests, _no_limit, self._telemetry),
-            telemetry=self._telemetry,
+            binds=BindingRequests(self._requests, _no_limit, self.telemetry),
+            telemetry=self.telemetry,
             # The time of day advances, too: statuses contain timestamps.
             clock=Clock(now, lambda: _BEGINNING + now()),
             **self._settings,  # type: ignore[arg-type] # of as many types as there are settings

@@ -9,7 +9,7 @@ import asyncio
 import contextvars
 import random
 from collections.abc import Callable, Coroutine, Generator, Sequence
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import msgspec
 
@@ -20,6 +20,7 @@ from scheduler.kube.reflector import Reflector
 from scheduler.kube.reflector_timeouts import SharedBackoff
 from scheduler.kube.requests import Params
 from scheduler.kube.watched import WATCHED
+from scheduler.loop.control_loop import LoopSettings
 from scheduler.model.fact import Added, Deleted, Fact, Listed, Updated
 from scheduler.model.meta import PodUid
 from scheduler.model.pod import Pod
@@ -80,7 +81,7 @@ class SchedulerProcess:
             queue=queue,
             watching=injector.watched,
             listed=False,
-            seed=seed,
+            loop=LoopSettings(seed=seed, check_decisions=True),
         )
 
     async def begin(self) -> None:
@@ -134,9 +135,13 @@ class SchedulerProcess:
             assert popped < _ATTEMPTS_AT_ONCE, "pods are decided about again and again"
             return pop(now)
 
+        def refuse_difference(pod: Pod, difference: str) -> None:
+            self.check(lambda: _fail(f"{pod.key}: {difference}"))
+
         for owner, method, replacement in (
             (core.inbox, "take", take_and_record),
             (core.queue, "pop", pop_and_count),
+            (self.harness.telemetry, "decision_differed", refuse_difference),
             (core.evictions, "begin", check_and_begin),
         ):
             setattr(owner, method, replacement)
@@ -252,6 +257,10 @@ class _KillableCoroutine(Coroutine[Any, Any, Any]):
             except BaseException:  # noqa: BLE001 - a killed process reports nothing
                 break
         raise asyncio.CancelledError
+
+
+def _fail(why: str) -> NoReturn:
+    raise AssertionError(why)
 
 
 def _make_task(

@@ -21,7 +21,7 @@ BELOW_THE_LINE = (
     *("framework", "snapshot", "model", "config", "errors"),
 )
 VALUES_ONLY = {
-    *("base64", "binascii", "bisect", "collections", "contextlib", "copy", "dataclasses"),
+    *("array", "base64", "binascii", "bisect", "collections", "contextlib", "copy", "dataclasses"),
     *("datetime", "difflib", "enum", "fractions", "functools", "hashlib", "heapq", "itertools"),
     *("math", "operator", "re", "types", "typing", "weakref", "__future__"),
     *("msgspec", "numpy", "yaml", "scheduler"),

@@ -9,8 +9,11 @@ from hack.hostile import judge
 from hack.hostile.churn import Kept, churn, churned_pod, kept_problems
 from hack.hostile.inside import Cluster, CpuTimeLoop
 from hack.hostile.kinds import FULL_BYTES, KINDS, Where
+from hack.hostile.live import OURS, THEIRS, Side, course_problem, longest_stall, side_problems
 from hack.hostile.measure import Cost, Settings, json_bytes, measure, plain_node
 from hack.hostile.tables import caches, entries, grown
+from scheduler.model.quantity import nanos
+from scheduler.plugins import IN_TREE
 
 SHORT = Settings(nodes=20, objects=2, size=4000, probes=3)
 COST = Cost(
@@ -177,11 +180,50 @@ def test_tables_are_found_wherever_they_are():
 
 
 def test_caches_are_measured_in_bytes_with_all_they_refer_to():
-    from scheduler.model.quantity import nanos
-
-    before = caches()["scheduler.model.quantity.nanos"]
-    literals = [f"{number}00000000000000000000u" for number in range(7100, 7200)]
+    before = sum(caches().values())
+    literals = [f"{number}u" for number in range(71000, 71100)]
     for literal in literals:
         nanos(literal)
 
-    assert caches()["scheduler.model.quantity.nanos"] - before > sum(map(len, literals))
+    assert sum(caches().values()) - before > sum(map(len, literals))
+
+
+def test_tables_of_modules_count_as_those_of_objects():
+    assert entries()["scheduler.plugins.IN_TREE"] == len(IN_TREE)
+
+
+# On a control plane.
+
+
+def test_the_longest_stall_is_the_highest_bucket_that_counted_since():
+    before = {0.005: 10.0, 0.01: 12.0, 0.02: 12.0, float("inf"): 12.0}
+    after = {0.005: 15.0, 0.01: 18.0, 0.02: 19.0, float("inf"): 19.0}
+
+    assert longest_stall(before, after) == 0.02
+    assert longest_stall(before, before) == 0.0
+
+
+def test_a_slowdown_counts_where_kube_scheduler_has_less():
+    pending = next(kind for kind in KINDS if kind.where is Where.PENDING)
+
+    def found(ours, theirs, parked=2):
+        sides = {
+            OURS: Side(plain=0.001, beside=0.001 * ours, parked=parked),
+            THEIRS: Side(plain=0.001, beside=0.001 * theirs),
+        }
+        return list(side_problems(pending, SHORT, sides))
+
+    assert found(2.9, 1.0) == []
+    assert found(5.0, 6.0) == []
+    assert found(5.0, 1.0) == [
+        "another pod's decision takes 5.0 times as long, with kube-scheduler 1.0 times"
+    ]
+    assert found(1.0, 1.0, parked=1) == ["1 of them are neither bound nor parked"]
+
+
+def test_memory_over_time_is_flat_after_its_first_third():
+    assert course_problem([(n, 50 + min(n, 10)) for n in range(30)]) == ""
+    assert course_problem([(n, 10**8 + n * 10**6) for n in range(30)]) == (
+        "memory grows from 114.5 MB to 124.5 MB"
+    )
+    assert course_problem([(1, 1)]) == "too short to judge"

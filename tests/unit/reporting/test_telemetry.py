@@ -130,6 +130,10 @@ def failed(reason):
             {"py_scheduler_preemptions_undone_total": 1},
         ),
         (
+            lambda t: t.decision_differed(POD, "bind to a; decided anew: bind to b"),
+            {"py_scheduler_decisions_differed_total": 1},
+        ),
+        (
             lambda t: t.plugin_failed("P", "Filter", "raised"),
             {'py_scheduler_plugin_failures_total{extension_point="Filter",plugin="P"}': 1},
         ),

@@ -1,0 +1,139 @@
+"""What was computed from columns is kept until those columns change.
+
+Each column knows which of its rows have changed since (`scheduler.snapshot.change_log`), and what
+is read while a plugin answers is recorded.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from scheduler.framework.observer import Observer
+from scheduler.model.pod import Pod
+from scheduler.snapshot.change_log import ChangeLog, Reads
+from scheduler.snapshot.node_table import NodeTable
+
+Values = tuple[int, ...]
+"""What a row has in each of the columns that were read."""
+
+_LOGS_MAXIMUM: Final = 256
+"""Logs of columns that are gone pile up here; beyond this number all answers are given up."""
+
+
+class Kept:
+    """Something that was computed from columns.
+
+    Args:
+        by_row: Whether a row of it depends on that row of the columns alone.
+    """
+
+    __slots__ = ("_logs", "_values_in", "by_row", "stale_rows", "stands")
+
+    def __init__(self, *, by_row: bool) -> None:
+        self.by_row = by_row
+        self.stands = False
+        self.stale_rows: set[int] = set()
+        """Rows that have changed since; never filled unless *by_row*."""
+        # What was read while the answer has been standing, and how to read one row of it again.
+        self._logs: set[ChangeLog] = set()
+        self._values_in: tuple[Callable[[int], int], ...] | None = None
+
+    def columns_changed(self, rows: Iterable[int] | None) -> None:
+        """Note that *rows* of a column have changed; any may have if None."""
+        if not self.stands:
+            return
+        if rows is None or not self.by_row:
+            self.give_up()
+        else:
+            self.stale_rows.update(rows)
+
+    def give_up(self) -> None:
+        """Compute all of it anew when it is needed."""
+        self.stands = False
+        self.stale_rows.clear()
+        self._logs.clear()
+
+    def rest_on(self, reads: Reads, directory: ChangeLog) -> None:
+        """Remember what was read for some rows; *directory* has no rows of its own."""
+        if not self.by_row or reads.keys() <= self._logs:
+            return
+        self._logs.update(reads)
+        numbers = [log.value_in for log in self._logs if log is not directory]
+        known = [each for each in numbers if each is not None]
+        self._values_in = tuple(known) if len(known) == len(numbers) else None
+        self.forget_rows()
+
+    def forget_rows(self) -> None:
+        """Forget what was answered about rows with certain values: there are more columns now."""
+
+    def values_in(self, row: int) -> Values | None:
+        """Return all that the answer about *row* depends on; None if it is more than numbers.
+
+        Rows with the same numbers get the same answer, so the plugin is called for one of them.
+        """
+        if self._values_in is None:
+            return None
+        return tuple([value_in(row) for value_in in self._values_in])
+
+
+@dataclass(slots=True, eq=False)
+class _Dependents:
+    """What rests on one log, and the position up to which changes are known."""
+
+    position: int
+    kept: list[Kept]
+
+
+class Dependencies:
+    """Which answers of one template rest on which columns."""
+
+    __slots__ = ("_dependents", "additions")
+
+    def __init__(self) -> None:
+        self._dependents: dict[ChangeLog, _Dependents] = {}
+        self.additions = 0
+        """How often a plugin was asked."""
+
+    def add(self, kept: Kept, reads: Reads) -> None:
+        """Let *kept* rest on what was read to compute it."""
+        self.additions += 1
+        for log, position in reads.items():
+            known = self._dependents.get(log)
+            if known is None:
+                self._dependents[log] = _Dependents(position, [kept])
+                continue
+            # A column can change while another is read: a new one may take its place.
+            known.position = min(known.position, position)
+            if kept not in known.kept:
+                known.kept.append(kept)
+
+    def refresh(self) -> None:
+        """Tell every answer which rows have changed since the last time."""
+        if len(self._dependents) > _LOGS_MAXIMUM:
+            for dependents in self._dependents.values():
+                for kept in dependents.kept:
+                    kept.give_up()
+            self._dependents.clear()
+        for log, dependents in self._dependents.items():
+            if log.position != dependents.position:
+                rows = log.since(dependents.position)
+                dependents.position = log.position
+                for kept in dependents.kept:
+                    kept.columns_changed(rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """The pod that is asked about now, and all nodes."""
+
+    pod: Pod
+    nodes: NodeTable
+    observer: Observer
+    dependencies: Dependencies
+
+    def settle(self, kept: Kept, reads: Reads) -> None:
+        """Let *kept* stand until something changes that was read for it."""
+        self.dependencies.add(kept, reads)
+        kept.rest_on(reads, self.nodes.change_logs.directory)
+        kept.stale_rows.clear()
+        kept.stands = self.nodes.change_logs.untracked not in reads

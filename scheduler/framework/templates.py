@@ -1,0 +1,347 @@
+"""Keeps what the plugins answered about a template of pods, for as long as it stands.
+
+Pods of one template differ in identity, times and status alone, so the plugins answer the same
+about them until a column that they read has changed. What was read is recorded while a plugin
+answers; each column knows which of its rows have changed since (`scheduler.snapshot.change_log`).
+So a further pod of a template costs what has changed: usually the row that the one before it took.
+
+- No column that a plugin read has changed: its answer stands.
+- Some rows have, and the plugin is ``node_local``: it is called for those rows.
+- Otherwise it is called for every row.
+
+Nothing here depends on time, and nothing is assumed: an answer from this module equals the one
+that the plugins would give, which the tests check over random histories.
+
+Upstream keeps less: opportunistic batching (KEP-5598) reuses the order of the nodes for the next
+pod of the same signature, within half a second.
+"""
+
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from scheduler.framework.diagnosis import Filtered, Verdict
+from scheduler.framework.filtering import (
+    Judged,
+    PreFilterResult,
+    filter_nodes,
+    judged_closed,
+    run_filters,
+    run_pre_filters,
+)
+from scheduler.framework.kept import Dependencies, Question
+from scheduler.framework.kept_answers import KeptFilter, KeptPreFilter, KeptScores, Unkeepable
+from scheduler.framework.observer import Observer
+from scheduler.framework.profile import Profile
+from scheduler.framework.rejection import NodeMask, Scores
+from scheduler.model.pod import Pod
+from scheduler.snapshot.arrays import Rows
+from scheduler.snapshot.node_table import NodeTable
+
+_Key = tuple[str, bytes]
+"""A scheduler name, and the template key of a pod."""
+
+_BYTES_MAXIMUM: Final = 64 << 20
+_SEEN_MAXIMUM: Final = 4096
+"""Templates of which one pod was seen; about most of them no further one comes."""
+
+
+class Template:
+    """The kept answers about the pods of one template."""
+
+    __slots__ = (
+        "_closed",
+        "_feasible",
+        "_filters",
+        "_pre_filtered",
+        "_pre_filters",
+        "_reached",
+        "_rows_position",
+        "_scored",
+        "_scores",
+        "_skipped",
+        "_sum",
+        "_values",
+        "dependencies",
+        "profile",
+        "size_bytes",
+        "size_known_at",
+    )
+
+    def __init__(self, profile: Profile, nodes: NodeTable) -> None:
+        self.profile = profile
+        self._rows_position = nodes.change_logs.rows.position
+        self.dependencies = Dependencies()
+        self._pre_filters = {each.name: KeptPreFilter(each) for each in profile.pre_filter}
+        self._pre_filtered: PreFilterResult | None = None
+        self._filters = [KeptFilter(each) for each in profile.filter]
+        self._scores = [KeptScores(each) for each in profile.score]
+        self._feasible: NodeMask | None = None
+        self._reached = 0
+        """How many filters were asked before no row was feasible any more."""
+        self._skipped: frozenset[str] = frozenset()
+        self._closed = -1
+        self._scored: Rows | None = None
+        """The rows that were feasible when scores were added up the last time."""
+        self._sum: Scores = np.zeros(len(nodes), dtype=np.int64)
+        """Scores that count row by row, over all rows."""
+        self._values: Scores | None = None
+        """The sum of all other scores, over the rows in *_scored*; None if there are none."""
+        self.size_bytes = 0
+        self.size_known_at = 0
+
+    def fits(self, profile: Profile, nodes: NodeTable) -> bool:
+        """Tell whether the template is of this *profile*, and rows are numbered as they were."""
+        return self.profile is profile and self._rows_position == nodes.change_logs.rows.position
+
+    def measure(self) -> None:
+        """Add up how much memory the answers take, if any can have grown."""
+        if self.size_known_at == self.dependencies.additions:
+            return
+        self.size_known_at = self.dependencies.additions
+        self.size_bytes = (
+            sum(each.size_bytes for each in self._filters)
+            + sum(each.size_bytes for each in self._scores)
+            + self._sum.nbytes
+            + (0 if self._values is None else self._values.nbytes)
+            + (0 if self._scored is None else self._scored.nbytes)
+        )
+
+    def pre_filter(self, question: Question) -> PreFilterResult:
+        """Return the combined answers of the pre-filter plugins."""
+        result = self._pre_filtered
+        if result is None or not all(each.stands for each in self._pre_filters.values()):
+            result = self._pre_filtered = run_pre_filters(
+                self.profile.pre_filter,
+                question.pod,
+                question.nodes,
+                question.observer,
+                lambda plugin, *_: self._pre_filters[plugin.name].update(question),
+            )
+        return result
+
+    def filter(self, question: Question, skipped: frozenset[str]) -> NodeMask:
+        """Return the rows that no filter but those *skipped* rejects.
+
+        Raises:
+            PluginError: If a plugin fails.
+            Unkeepable: If one could not judge some rows.
+        """
+        closed = question.nodes.change_logs.closed.position
+        known = self._feasible is not None and self._closed == closed
+        changed = not known or self._skipped != skipped
+        asked = [each for each in self._filters if each.plugin.name not in skipped]
+        for each in asked[: self._reached]:
+            changed |= each.update(question)
+        if not changed:
+            assert self._feasible is not None
+            return self._feasible
+        self._feasible = None
+        feasible = judged_closed(question.nodes).feasible
+        reached = 0
+        for each in asked:
+            reached += 1
+            each.update(question)
+            if each.rejected is not None:
+                feasible = feasible & ~each.rejected
+                # Upstream, too, runs no further plugin on a node that one has rejected.
+                if not feasible.any():
+                    break
+        self._reached, self._skipped, self._closed = reached, skipped, closed
+        self._feasible = feasible
+        return feasible
+
+    def verdicts(self, nodes: NodeTable) -> Judged:
+        """Return why the rows are not feasible, in the order of the plugins."""
+        judged = judged_closed(nodes)
+        asked = [each for each in self._filters if each.plugin.name not in self._skipped]
+        for each in asked[: self._reached]:
+            judged.add(each.plugin.name, each.rejections)
+        return judged
+
+    def score(self, question: Question, rows: Rows, table: NodeTable) -> Scores:
+        """Return the total score of each of *rows*, all feasible, which *table* shows."""
+        if not self._scores:
+            return np.ones(len(rows), dtype=np.int64)
+        scored, self._scored = self._scored, None
+        same = scored is not None and np.array_equal(rows, scored)
+        feasible = None
+        if not same:
+            feasible = np.zeros(len(question.nodes), dtype=np.bool_)
+            feasible[rows] = True
+        new_rows: list[Rows] = []
+        changed = not same
+        with question.observer.extension_point("Score"):
+            for each in self._scores:
+                new = each.update(question, rows, table, feasible)
+                if new is None:
+                    continue
+                if each.adds_by_row:
+                    new_rows.append(new)
+                else:
+                    changed = True
+        if scored is None:  # the first time, or a plugin failed the last time
+            new_rows = [np.arange(len(self._sum))]
+        for new in new_rows:
+            self._add_up(new)
+        if changed:
+            self._add_up_values()
+        self._scored = scored if same else rows
+        totals = self._sum if len(rows) == len(self._sum) else self._sum[rows]
+        return totals if self._values is None else totals + self._values
+
+    def _add_up(self, rows: Rows) -> None:
+        by_row = [each for each in self._scores if each.adds_by_row]
+        total = np.zeros(len(rows), dtype=np.int64)
+        for each in by_row:
+            raw, weight = each.raw[rows], each.weighted.weight
+            total += raw if weight == 1 else raw * weight
+        self._sum[rows] = total
+
+    def _add_up_values(self) -> None:
+        self._values = None
+        for each in self._scores:
+            if not each.adds_by_row and each.values is not None:
+                self._values = each.values if self._values is None else self._values + each.values
+
+
+@dataclass(frozen=True, slots=True)
+class KeptAnswers:
+    """Answers about one pod of a template: plugins are called as far as something has changed."""
+
+    template: Template
+    question: Question
+
+    def pre_filter(self) -> PreFilterResult:
+        """Call the pre-filter plugins whose answers do not stand."""
+        return self.template.pre_filter(self.question)
+
+    def filter(
+        self,
+        pre_filtered: PreFilterResult,
+        nominated: Mapping[int, Sequence[Pod]],
+        *,
+        with_verdicts: bool,
+    ) -> Filtered:
+        """Call the filters whose answers do not stand, for the rows that have changed.
+
+        A row with *nominated* pods must be able to take the pod with them and without. Unless
+        *with_verdicts*, they are there only if no row is feasible.
+        """
+        question = self.question
+        pod, nodes, observer = question.pod, question.nodes, question.observer
+        if pre_filtered.only is None and 2 * len(nominated) <= len(nodes):
+            try:
+                with observer.extension_point("Filter"):
+                    feasible = self.template.filter(question, pre_filtered.skipped)
+                    verdicts: tuple[Verdict, ...] = ()
+                    if nominated:
+                        return self._with_nominated(feasible, pre_filtered.skipped, nominated)
+                    if with_verdicts or not feasible.any():
+                        verdicts = tuple(self.template.verdicts(nodes).verdicts)
+                    return Filtered(feasible, verdicts)
+            except Unkeepable:
+                pass  # run below, in full: the usual way says what follows from rows not judged
+        return filter_nodes(self.template.profile, pre_filtered, pod, nodes, nominated, observer)
+
+    def _with_nominated(
+        self, feasible: NodeMask, skipped: frozenset[str], nominated: Mapping[int, Sequence[Pod]]
+    ) -> Filtered:
+        """Judge the rows with *nominated* pods apart: no other row is changed by them."""
+        question = self.question
+        nodes = question.nodes
+        rows = np.fromiter(nominated, np.intp, len(nominated))
+        apart = run_filters(
+            self.template.profile.filter,
+            skipped,
+            question.pod,
+            nodes.select(rows),
+            dict(enumerate(nominated.values())),
+            question.observer,
+        )
+        if apart.failures:
+            apart.raise_failure()
+        elsewhere = np.ones(len(nodes), dtype=np.bool_)
+        elsewhere[rows] = False
+        feasible = feasible.copy()
+        feasible[rows] = apart.feasible
+        verdicts = [
+            Verdict(each.plugin, each.reason, each.nodes & elsewhere, each.resolvable & elsewhere)
+            for each in self.template.verdicts(nodes).verdicts
+        ]
+        verdicts += (each.among(rows, len(nodes)) for each in apart.verdicts)
+        return Filtered(feasible, tuple(each for each in verdicts if each.nodes.any()))
+
+    def score(self, rows: Rows, table: NodeTable) -> Scores:
+        """Call the score plugins whose answers do not stand."""
+        return self.template.score(self.question, rows, table)
+
+
+class Templates:
+    """The templates of pods that came last, as many as fit into some memory.
+
+    Args:
+        bytes_maximum: How much memory their answers may take together.
+    """
+
+    def __init__(self, bytes_maximum: int = _BYTES_MAXIMUM) -> None:
+        self._bytes_maximum = bytes_maximum
+        self._templates: OrderedDict[_Key, Template] = OrderedDict()
+        self._bytes = 0
+        self._last: Template | None = None
+        self._seen: OrderedDict[_Key, None] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._templates)
+
+    def about(
+        self, profile: Profile, pod: Pod, nodes: NodeTable, observer: Observer
+    ) -> KeptAnswers | None:
+        """Return what is kept about *pod*; None for the first pod of a template.
+
+        A template is kept from its second pod on: pods that are unlike all others must not displace
+        the answers about those that come by the hundred.
+        """
+        self._measure_last()
+        key = profile.scheduler_name, pod.template_key
+        template = self._templates.get(key)
+        if template is not None:
+            if template.fits(profile, nodes):
+                self._templates.move_to_end(key)
+            else:
+                self._drop(key)
+                template = None
+        elif key not in self._seen:
+            self._seen[key] = None
+            if len(self._seen) > _SEEN_MAXIMUM:
+                self._seen.popitem(last=False)
+            return None
+        if template is None:
+            template = self._templates[key] = Template(profile, nodes)
+        self._last = template
+        template.dependencies.refresh()
+        return KeptAnswers(template, Question(pod, nodes, observer, template.dependencies))
+
+    def clear(self) -> None:
+        """Drop everything, as after a change of the configuration."""
+        self._templates.clear()
+        self._seen.clear()
+        self._bytes, self._last = 0, None
+
+    def _measure_last(self) -> None:
+        """Count the memory that the last decision took, and drop what was not used for longest."""
+        if self._last is None:
+            return
+        last, self._last = self._last, None
+        self._bytes -= last.size_bytes
+        last.measure()
+        self._bytes += last.size_bytes
+        while self._bytes > self._bytes_maximum:
+            self._drop(next(iter(self._templates)))
+
+    def _drop(self, key: _Key) -> None:
+        self._bytes -= self._templates.pop(key).size_bytes
+        assert self._bytes >= 0, "templates take less than nothing"
