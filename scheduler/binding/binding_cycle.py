@@ -167,7 +167,9 @@ class BindingCycle:
                     released = self.waiting.add(attempt, waits, self._now())
                     self._tasks.start(attempt, self._bind_when_released(attempt, released))
                 else:
-                    attempt.must_wait = self._plugins.must_wait(attempt)
+                    annotations = self._plugins.annotations_at_once(attempt)
+                    attempt.must_wait = annotations is None
+                    attempt.annotations.update(annotations or {})
                     self._queue.done(pod.uid)
                     self._tasks.start(attempt, self._bind(attempt))
         except PluginError as bug:
@@ -244,11 +246,13 @@ class BindingCycle:
         before = self._now()
         self._unposted[attempt.pod.uid] = attempt
         try:
-            if attempt.must_wait and not has_waited:
-                await self._requests.nominate(attempt)
-            with self._telemetry.extension_point("PreBind", attempt.profile) as set_status:
-                failure = await self._run_pre_bind(attempt)
-                set_status(status_of(failure))
+            failure = None
+            if attempt.must_wait:
+                if not has_waited:
+                    await self._requests.nominate(attempt)
+                with self._telemetry.extension_point("PreBind", attempt.profile) as set_status:
+                    failure = await self._run_pre_bind(attempt)
+                    set_status(status_of(failure))
             if failure is None:
                 await self._requests.pace()
                 if has_waited or self._now() - before > _WAITED_SECONDS:

@@ -16,7 +16,7 @@ from scheduler.binding.binding_attempt import BindingAttempt
 from scheduler.cache.cluster_cache import ClusterCache
 from scheduler.errors import PluginError
 from scheduler.framework import invoke
-from scheduler.framework.effects import Condition, Effect, Patch, WaitUntil
+from scheduler.framework.effects import Condition, Effect, PostBinding, WaitUntil
 from scheduler.framework.filtering import run_filters, run_pre_filters
 from scheduler.framework.invoke import CoroutineCall, call_plugin
 from scheduler.framework.observer import Observer
@@ -181,13 +181,22 @@ class BindingPlugins:
             for each in found
         ]
 
-    def must_wait(self, attempt: BindingAttempt) -> bool:
-        """Tell whether a plugin acts or waits before the pod is bound."""
-        return any(
-            is_async(plugin)
-            or any(isinstance(each, Patch | WaitUntil) for each in self.effects(plugin, attempt))
-            for plugin in attempt.profile.pre_bind
-        )
+    def annotations_at_once(self, attempt: BindingAttempt) -> dict[str, str] | None:
+        """Return what plugins add to the binding; None if one acts or waits before it.
+
+        If none does, this was their call of PreBind: the binding is posted next.
+        """
+        began = self._telemetry.began()
+        annotations: dict[str, str] = {}
+        for plugin in attempt.profile.pre_bind:
+            if is_async(plugin):
+                return None
+            for effect in self.effects(plugin, attempt):
+                if not isinstance(effect, PostBinding):
+                    return None
+                annotations.update(effect.annotations)
+        self._telemetry.extension_point_ended("PreBind", attempt.profile, began)
+        return annotations
 
     async def call_async(self, plugin: PreBindPlugin, attempt: BindingAttempt) -> list[Effect]:
         """Await PreBind of *plugin*, whose ``pre_bind`` is asynchronous, and return its effects.

@@ -6,6 +6,7 @@ A *series* is an event that carries a count; the first time it is written withou
 import re
 import uuid
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Final
 
 import msgspec
@@ -131,5 +132,10 @@ def event_name(regarding: str, nanoseconds: int) -> str:
 def micro_time(nanoseconds: int) -> str:
     """Return Unix *nanoseconds* as RFC 3339 with microseconds, as Kubernetes' MicroTime."""
     seconds, rest = divmod(nanoseconds, 1_000_000_000)
-    whole = datetime.fromtimestamp(seconds, UTC)
-    return f"{whole:%Y-%m-%dT%H:%M:%S}.{rest // 1000:06d}Z"
+    return f"{_whole_second(seconds)}.{rest // 1000:06d}Z"
+
+
+@lru_cache(maxsize=1)
+def _whole_second(seconds: int) -> str:
+    """Return Unix *seconds* as RFC 3339 without a zone; a thousand events may share one."""
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}"

@@ -135,11 +135,12 @@ async def retry(
         Abandoned: If the result is not wanted any more; it carries the text of the last failure.
         ApiError: The last failure, if it must not be repeated or no try is left.
     """
-    tries = Tries(settings, on_throttled)
+    tries: Tries | None = None  # most requests need no second try
     while True:
         try:
             return await request()
         except ApiError as error:
+            tries = tries or Tries(settings, on_throttled)
             may_repeat = isinstance(error, Throttled) or repeats(error)
             if not may_repeat or not await tries.wait_after(error):
                 raise

@@ -9,7 +9,7 @@ from typing import Final
 
 from scheduler.framework.observer import SILENT, Ending, Observer
 from scheduler.observe import families
-from scheduler.observe.metrics import Metrics
+from scheduler.observe.metrics import Distributions, Metrics
 
 SAMPLED_SHARE: Final = 0.1
 _NOTHING: Final = nullcontext()
@@ -33,6 +33,7 @@ class CycleObserver:
     ) -> None:
         self._metrics = metrics
         self._point_durations = metrics.distributions(families.EXTENSION_POINT_DURATION)
+        self._plugin_durations = metrics.distributions(families.PLUGIN_DURATION)
         self._evaluations = metrics.counts(families.PLUGIN_EVALUATIONS)
         self._profile = profile
         self._draw = draw
@@ -44,17 +45,13 @@ class CycleObserver:
 
     def extension_point(self, point: str) -> AbstractContextManager[Ending]:
         """Enclose one run of an extension point, as in ``PreFilter``."""
-        return _Timed(lambda status, seconds: self.point_ended(point, status, seconds))
+        return _Timed(self._point_durations, (point,), (self._profile,))
 
     def plugin(self, point: str, plugin: str) -> AbstractContextManager[object]:
         """Enclose one call of a plugin."""
         if not self.sampled:
             return _NOTHING
-        return _Timed(
-            lambda status, seconds: self._metrics.observe(
-                families.PLUGIN_DURATION, seconds, plugin, point, status
-            )
-        )
+        return _Timed(self._plugin_durations, (plugin, point), ())
 
     def evaluated(self, point: str, plugin: str, times: int) -> None:
         """Count evaluations of a plugin, one for each node."""
@@ -83,16 +80,25 @@ class _Timed:
 
     A generator that is closed early (GeneratorExit) has not failed: its caller needed no more
     values.
+
+    Args:
+        durations: Receives the seconds.
+        before: The values of the labels before that of the status.
+        after: Those after it.
     """
 
-    __slots__ = ("_begin", "_record", "_status")
+    __slots__ = ("_after", "_before", "_began", "_durations", "_status")
 
-    def __init__(self, record: Callable[[str, float], None]) -> None:
-        self._record = record
+    def __init__(
+        self, durations: Distributions, before: tuple[str, ...], after: tuple[str, ...]
+    ) -> None:
+        self._durations = durations
+        self._before = before
+        self._after = after
         self._status = "Success"
 
     def __enter__(self) -> Ending:
-        self._begin = perf_counter()
+        self._began = perf_counter()
         return self._end_as
 
     def _end_as(self, status: str) -> None:
@@ -104,5 +110,6 @@ class _Timed:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        is_success = kind is None or kind is GeneratorExit
-        self._record(self._status if is_success else "Error", perf_counter() - self._begin)
+        seconds = perf_counter() - self._began
+        status = self._status if kind is None or kind is GeneratorExit else "Error"
+        self._durations[(*self._before, status, *self._after)].observe(seconds)

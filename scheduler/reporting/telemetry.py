@@ -98,6 +98,10 @@ class Telemetry(BindObserver, EventObserver, LeaseObserver):
         """Enclose one run of an extension point outside the cycle."""
         return self._observer(profile).extension_point(point)
 
+    def extension_point_ended(self, point: str, profile: Profile, began: float) -> None:
+        """A run of an extension point that `began` then has succeeded."""
+        self._observer(profile).point_ended(point, "Success", time.perf_counter() - began)
+
     def _observer(self, profile: Profile) -> CycleObserver:
         observer = self._observers.get(profile.scheduler_name)
         if observer is None:
