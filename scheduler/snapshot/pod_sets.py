@@ -26,6 +26,8 @@ from scheduler.model.selectors import EVERYTHING, Selector
 from scheduler.snapshot.count_column import CountColumn
 
 _COLUMNS_KEPT: Final = 512
+_COUNTS_KEPT: Final = 16 << 20
+"""How many counts all columns may have if none is sparse: 128 MiB, reached beyond 30,000 nodes."""
 _REQUIREMENTS_KEPT: Final = 8192
 """How many requirements the PodSets of all columns may have: a new group is compared with them."""
 
@@ -129,7 +131,9 @@ class PodSetColumns:
         # Each column costs an addition for every pod, and a comparison for every group: without
         # limits, those of deleted workloads would slow down every update.
         while len(self._columns) > 1 and (
-            len(self._columns) > _COLUMNS_KEPT or self._requirements > _REQUIREMENTS_KEPT
+            len(self._columns) > _COLUMNS_KEPT
+            or len(self._columns) * rows > _COUNTS_KEPT
+            or self._requirements > _REQUIREMENTS_KEPT
         ):
             self._forget(*self._columns.popitem(last=False))
 
