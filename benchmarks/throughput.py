@@ -17,7 +17,7 @@ from benchmarks import results, workload
 from benchmarks.one_run import Measurement, run_once
 from benchmarks.progress import Progress
 from benchmarks.results import SCHEDULER
-from benchmarks.schedulers import EVERY_TIME, SCHEDULERS
+from benchmarks.schedulers import EVERY_TIME, SCHEDULERS, command_scheduler
 from benchmarks.tables import USUAL, throughput_tables
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _options(arguments)
     try:
         measurements = list(_measurements(options))
-    except workload.WorkloadError as error:
+    except ValueError as error:
         print(error, file=sys.stderr)
         return 2
     progress = Progress(len(measurements))
@@ -54,7 +54,15 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--first-turn", type=int, default=1, help="to go on with an earlier run")
-    parser.add_argument("--schedulers", nargs="+", choices=SCHEDULERS, default=EVERY_TIME)
+    parser.add_argument("--schedulers", nargs="*", choices=SCHEDULERS, default=EVERY_TIME)
+    parser.add_argument(
+        "--command",
+        nargs="+",
+        default=[],
+        dest="commands",
+        metavar="NAME=COMMAND",
+        help="further schedulers, as in 'mine=/bin/mine --kubeconfig {kubeconfig}'",
+    )
     parser.add_argument(
         "--results", type=Path, default=results.LOCAL, help="where the JSON files go"
     )
@@ -69,14 +77,16 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 def _measurements(options: argparse.Namespace) -> Iterator[Measurement]:
     """Yield all runs in their order: turn by turn within a workload and mode."""
+    schedulers = [SCHEDULERS[name] for name in options.schedulers]
+    schedulers += [command_scheduler(words) for words in options.commands]
     for name in options.only:
         found = workload.load(name, options.scale)
         for mode in options.modes:
             if mode not in found.modes:
                 continue
             for turn in range(options.first_turn, options.first_turn + options.turns):
-                for scheduler in options.schedulers:
-                    yield Measurement(found, SCHEDULERS[scheduler], mode, turn)
+                for scheduler in schedulers:
+                    yield Measurement(found, scheduler, mode, turn)
 
 
 def _measure(measurement: Measurement, progress: Progress, directory: Path) -> Run:

@@ -25,6 +25,8 @@ Optional attributes:
 - ``each_world = True`` promises less: in a what-if table (``NodeTable.each``), where each row shows
   a cluster of its own, the filter judges every row by that row's own changes. A filter that
   promises neither is called once for each changed row.
+- ``scores_by_row = True`` promises for the raw score what ``node_local`` does, except that it may
+  depend on other nodes of the cluster, though not on which of them are in the table.
 - ``requeue_on`` names the events that could help a pod which the plugin rejected.
 - ``needs`` names further resources that the plugin reads; ``patches`` names, in the same words,
   what the effects of ``pre_bind`` patch.

@@ -168,11 +168,15 @@ class Template:
             return np.ones(len(rows), dtype=np.int64)
         scored, self._scored = self._scored, None
         same = scored is not None and np.array_equal(rows, scored)
+        feasible = None
+        if not same:
+            feasible = np.zeros(len(question.nodes), dtype=np.bool_)
+            feasible[rows] = True
         new_rows: list[Rows] = []
         changed = not same
         with question.observer.extension_point("Score"):
             for each in self._scores:
-                new = each.update(question, rows, table, same=same)
+                new = each.update(question, rows, table, feasible)
                 if new is None:
                     continue
                 if each.adds_by_row:

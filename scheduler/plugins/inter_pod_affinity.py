@@ -49,6 +49,7 @@ class InterPodAffinity:
 
     name = "InterPodAffinity"
     each_world = True
+    scores_by_row = True
     needs = frozenset((Resource.NAMESPACE,))
 
     def __init__(self, args: InterPodAffinityArgs = InterPodAffinityArgs()) -> None:  # noqa: B008 - frozen

@@ -20,6 +20,7 @@ from benchmarks.null_scheduler import (
     target_body,
 )
 from benchmarks.progress import Progress
+from benchmarks.schedulers import command_scheduler
 from scheduler.kube.binding import binding_body as our_binding_body
 from scheduler.kube.event_series import Series
 from scheduler.kube.events import failed_scheduling, scheduled
@@ -131,6 +132,19 @@ def test_turns_are_interleaved_and_modes_that_make_no_sense_are_left_out():
         ("secrets", "drain", 2, "py-scheduler"),
     ]
     assert {mode for name, mode, *_ in found if name == "preemption-basic"} == {"stream"}
+
+
+def test_any_scheduler_takes_part_by_its_command():
+    found = runs("--only", "secrets", "--schedulers", "--command", "mine=/bin/mine {kubeconfig}")
+
+    assert {scheduler for *_, scheduler in found} == {"mine"}
+    assert command_scheduler("mine=/bin/mine").scheduler_name == "mine"
+
+
+@pytest.mark.parametrize("words", ["mine", "=/bin/mine", "mine="])
+def test_a_command_without_a_name_or_a_program_is_a_line_and_an_exit_code(words, capsys):
+    assert throughput.main(["--command", words]) == 2
+    assert "NAME=PROGRAM" in capsys.readouterr().err
 
 
 def test_a_workload_that_is_unknown_is_a_line_and_an_exit_code(capsys):
