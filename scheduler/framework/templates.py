@@ -294,8 +294,15 @@ class Templates:
         self._last: Template | None = None
         self._seen: OrderedDict[_Key, None] = OrderedDict()
 
-    def __len__(self) -> int:
+    @property
+    def count(self) -> int:
+        """How many templates have answers."""
         return len(self._templates)
+
+    @property
+    def size_bytes(self) -> int:
+        """How much memory the answers took before the last decision."""
+        return self._bytes
 
     def about(
         self, profile: Profile, pod: Pod, nodes: NodeTable, observer: Observer
