@@ -141,10 +141,11 @@ class Template:
             return self._feasible
         self._feasible = None
         feasible = judged_closed(question.nodes).feasible
-        reached = 0
+        updated, reached = self._reached, 0
         for each in asked:
+            if reached >= updated:
+                each.update(question)
             reached += 1
-            each.update(question)
             if each.rejected is not None:
                 feasible = feasible & ~each.rejected
                 # Upstream, too, runs no further plugin on a node that one has rejected.

@@ -272,13 +272,20 @@ def test_names_tell_rows_apart_that_have_the_same_numbers():
     assert asked.decide() == ([1], [1])
 
 
-def test_a_plugin_that_promises_nothing_is_asked_about_all_rows_when_a_column_changes():
-    asked = Asked(Counting(pod_count))
+def test_a_plugin_that_is_not_node_local_is_asked_about_all_rows_when_a_column_changes():
+    asked = Asked(Counting(pod_count, each_world=True))
     asked.decide(), asked.decide()
 
     assert asked.decide() == ([], []), "no column that it read has changed"
     asked.place("node-3")
     assert asked.decide() == ([NODES], [NODES])
+
+
+def test_a_plugin_that_promises_nothing_is_asked_about_every_pod():
+    """It may read the pod's name, or its status."""
+    asked = Asked(Counting(pod_count))
+
+    assert [asked.decide() for _ in range(4)] == [([NODES], [NODES])] * 4
 
 
 def test_a_change_of_another_column_does_not_matter():
