@@ -141,10 +141,11 @@ class Template:
             return self._feasible
         self._feasible = None
         feasible = judged_closed(question.nodes).feasible
-        reached = 0
+        updated, reached = self._reached, 0
         for each in asked:
+            if reached >= updated:
+                each.update(question)
             reached += 1
-            each.update(question)
             if each.rejected is not None:
                 feasible = feasible & ~each.rejected
                 # Upstream, too, runs no further plugin on a node that one has rejected.
@@ -168,11 +169,15 @@ class Template:
             return np.ones(len(rows), dtype=np.int64)
         scored, self._scored = self._scored, None
         same = scored is not None and np.array_equal(rows, scored)
+        feasible = None
+        if not same:
+            feasible = np.zeros(len(question.nodes), dtype=np.bool_)
+            feasible[rows] = True
         new_rows: list[Rows] = []
         changed = not same
         with question.observer.extension_point("Score"):
             for each in self._scores:
-                new = each.update(question, rows, table, same=same)
+                new = each.update(question, rows, table, feasible)
                 if new is None:
                     continue
                 if each.adds_by_row:
@@ -290,8 +295,15 @@ class Templates:
         self._last: Template | None = None
         self._seen: OrderedDict[_Key, None] = OrderedDict()
 
-    def __len__(self) -> int:
+    @property
+    def count(self) -> int:
+        """How many templates have answers."""
         return len(self._templates)
+
+    @property
+    def size_bytes(self) -> int:
+        """How much memory the answers took before the last decision."""
+        return self._bytes
 
     def about(
         self, profile: Profile, pod: Pod, nodes: NodeTable, observer: Observer
