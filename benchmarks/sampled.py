@@ -31,7 +31,7 @@ PARTS = {
     "/scheduler/observe/": "telemetry",
 }
 """The part of each file; the innermost frame with a part decides. Columns, plugins and models have
-none of their own: they work for whoever calls them. Writing to a socket is a part of what writes."""
+none of their own: they work for whoever calls them. So does writing to a socket."""
 
 _samples: Counter[str] = Counter()
 
