@@ -207,11 +207,11 @@ def grown(before: Counter[str], after: Counter[str]) -> dict[str, tuple[int, int
 async def test_every_table_is_back_at_its_start():
     async with Harness(watching=WATCHING) as cluster:
         cluster.create(make_node("lasting", labels={"zone-1": "z"}))
-        await churn(cluster, range(100))
+        await churn(cluster, range(50))
         before = tables(cluster)
-        await churn(cluster, range(100, 500))
+        await churn(cluster, range(50, 250))
 
-        assert cluster.attempts("scheduled") >= 100
+        assert cluster.attempts("scheduled") >= 50
         assert grown(before, tables(cluster)) == {}
 
 
@@ -252,18 +252,18 @@ def test_pods_that_are_gone_leave_no_bytes():
             for item in reversed(items):
                 send("DELETED", item)
 
-    churned(range(200))
+    churned(range(100))
     gc.collect()
     tracemalloc.start()
     begin, _ = tracemalloc.get_traced_memory()
-    churned(range(200, 1200))
+    churned(range(100, 600))
     gc.collect()
     end, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
 
     assert cache.sizes() == {"nodes": 0, "pods": 0, "assumed_pods": 0}
     # A pod like these takes some 15 KB while it is there.
-    assert (end - begin) / 1000 < 100
+    assert (end - begin) / 500 < 100
 
 
 def receive(cache: ClusterCache, fact: Fact) -> None:
