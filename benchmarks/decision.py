@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import importlib
 import statistics
 import subprocess
@@ -109,7 +110,9 @@ def decisions(
         cache.assume(pod, decision.node)
 
 
+@functools.cache
 def _profile() -> Profile:
+    """Return the one profile of this process: kept answers are those of a profile."""
     registry = Registry(IN_TREE)
     return registry.build(read().resolve(registry.available).profiles[0])
 
@@ -218,7 +221,7 @@ def _report(tree: Tree, options: argparse.Namespace) -> DecisionReport:
     costs = []
     for line in tree.run("benchmarks.decision", *arguments):
         costs.append(msgspec.json.decode(line, type=Cost))
-        print(f"  {tree.name}: {costs[-1]}", file=sys.stderr)
+        print(f"  {tree.name}: {costs[-1].line}", file=sys.stderr)
     machine = msgspec.structs.replace(results.machine(), commit=tree.name)
     return DecisionReport(machine, costs, _memory(tree, options))
 

@@ -46,6 +46,12 @@ class Cost(msgspec.Struct, frozen=True):
         """What tells this cost from others of a report."""
         return self.kind, self.nodes, self.pods, self.warm
 
+    @property
+    def line(self) -> str:
+        """The cost in one line, for whoever waits."""
+        warmth = "warm" if self.warm else "cold"
+        return f"{self.kind}, {self.nodes:,} nodes, {warmth}: {self.median:,.0f} µs"
+
 
 class Memory(msgspec.Struct, frozen=True):
     """What the cluster takes in memory, as `benchmarks.memory` measures it."""
@@ -182,10 +188,9 @@ def compare_tables(ours: DecisionReport, other: DecisionReport) -> str:
     for cost in ours.costs:
         cold = (*cost.key[:-1], False)
         earlier = before.get(cost.key, before.get(cold))
-        name = f"{cost.kind}, {cost.nodes:,} nodes, {'warm' if cost.warm else 'cold'}"
         rows.append(
             (
-                name,
+                cost.line.partition(":")[0],
                 f"{cost.median:,.0f}",
                 ABSENT if earlier is None else f"{earlier:,.0f}",
                 ABSENT if earlier is None else f"{cost.median / earlier:.2f}",

@@ -23,7 +23,7 @@ from benchmarks.decision_results import (
     plugins_list,
     sizes_table,
 )
-from benchmarks.schedulers import NULL, OURS, THEIRS
+from benchmarks.schedulers import NULL, THEIRS
 from benchmarks.svg import Bar, Chart, draw
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def _cpu(run: Run) -> float:
 def _chart(
     of: Mapping[str, tables.Runs], title: str, unit: str, figure: Callable[[Run], float]
 ) -> Chart:
-    schedulers = (OURS.name, THEIRS.name, NULL.name)
+    schedulers = tables.schedulers_of(of)
     groups = []
     for name, turns in of.items():
         found = [tables.median_of(turns.get(each, ()), figure) for each in schedulers]

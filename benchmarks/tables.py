@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from benchmarks.figures import Spread, spread
 from benchmarks.results import SCHEDULER
-from benchmarks.schedulers import NULL, OURS, THEIRS
+from benchmarks.schedulers import EVERY_TIME, NULL, OURS, THEIRS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -48,6 +48,14 @@ def by_workload(runs: Iterable[Run], mode: str) -> dict[str, Runs]:
     return found
 
 
+def schedulers_of(of_mode: Mapping[str, Runs]) -> list[str]:
+    """Return the usual schedulers, and behind them all others that there are runs of."""
+    found = dict.fromkeys(EVERY_TIME) | dict.fromkeys(
+        each for of in of_mode.values() for each in of
+    )
+    return list(found)
+
+
 def label(run: Run) -> str:
     """Return the workload, and its size unless that is the usual one."""
     return run.workload if run.scale == USUAL else f"{run.workload}, {run.scale}"
@@ -55,17 +63,18 @@ def label(run: Run) -> str:
 
 def rates_table(runs: Iterable[Run], mode: str) -> str:
     """Pods bound a second: median and range, and how they compare."""
-    head = ("pods a second", OURS.name, THEIRS.name, NULL.name, "times", "of null")
+    of_mode = by_workload(runs, mode)
+    schedulers = schedulers_of(of_mode)
     return table(
-        head,
+        ("pods a second", *schedulers, "times", "of null"),
         (
             (
                 name,
-                *(_rate(of, scheduler) for scheduler in (OURS.name, THEIRS.name, NULL.name)),
+                *(_rate(of, scheduler) for scheduler in schedulers),
                 ratio_text(of, lambda run: run.pods_per_second, THEIRS.name),
                 ratio_text(of, lambda run: run.pods_per_second, NULL.name),
             )
-            for name, of in by_workload(runs, mode).items()
+            for name, of in of_mode.items()
         ),
     )
 
@@ -95,13 +104,13 @@ def cost_table(runs: Iterable[Run], mode: str) -> str:
 
 def latency_table(runs: Iterable[Run], mode: str) -> str:
     """Milliseconds from creation to binding: the median over turns of each percentile."""
-    schedulers = (OURS.name, THEIRS.name, NULL.name)
-    head = ("ms p50 / p90 / p99", *schedulers)
+    of_mode = by_workload(runs, mode)
+    schedulers = schedulers_of(of_mode)
     return table(
-        head,
+        ("ms p50 / p90 / p99", *schedulers),
         (
             (name, *(_latencies(of.get(scheduler, [])) for scheduler in schedulers))
-            for name, of in by_workload(runs, mode).items()
+            for name, of in of_mode.items()
         ),
     )
 
@@ -109,7 +118,7 @@ def latency_table(runs: Iterable[Run], mode: str) -> str:
 def servers_table(runs: Iterable[Run], mode: str) -> str:
     """What the API server and etcd cost meanwhile, in two tables."""
     of_mode = by_workload(runs, mode)
-    schedulers = (OURS.name, THEIRS.name, NULL.name)
+    schedulers = schedulers_of(of_mode)
     found = []
     for title, process in (("API server", "kube-apiserver"), ("etcd", "etcd")):
         rows = [

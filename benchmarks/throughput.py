@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,7 @@ from benchmarks import results, workload
 from benchmarks.one_run import Measurement, run_once
 from benchmarks.progress import Progress
 from benchmarks.results import SCHEDULER
-from benchmarks.schedulers import EVERY_TIME, SCHEDULERS
+from benchmarks.schedulers import EVERY_TIME, SCHEDULERS, command_scheduler
 from benchmarks.tables import USUAL, throughput_tables
 
 if TYPE_CHECKING:
@@ -29,20 +30,20 @@ DEFAULT_MODES = ("drain", "stream")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the turns and print a table; 1 if a placement was wrong."""
+    """Run the turns and print a table; return 1 if a run failed or a placement was wrong."""
     options = _options(arguments)
     try:
         measurements = list(_measurements(options))
-    except workload.WorkloadError as error:
+    except ValueError as error:
         print(error, file=sys.stderr)
         return 2
     progress = Progress(len(measurements))
-    runs = [_measure(each, progress, options.results) for each in measurements]
+    runs = [run for each in measurements if (run := _measure(each, progress, options.results))]
     print(throughput_tables(runs))
     wrong = [run for run in runs if run.problems]
     for run in wrong:
         print(f"{run.file_name}: {'; '.join(run.problems)}", file=sys.stderr)
-    return 1 if wrong else 0
+    return 1 if wrong or len(runs) < len(measurements) else 0
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -54,7 +55,15 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--first-turn", type=int, default=1, help="to go on with an earlier run")
-    parser.add_argument("--schedulers", nargs="+", choices=SCHEDULERS, default=EVERY_TIME)
+    parser.add_argument("--schedulers", nargs="*", choices=SCHEDULERS, default=EVERY_TIME)
+    parser.add_argument(
+        "--command",
+        nargs="+",
+        default=[],
+        dest="commands",
+        metavar="NAME=COMMAND",
+        help="further schedulers, as in 'mine=/bin/mine --kubeconfig {kubeconfig}'",
+    )
     parser.add_argument(
         "--results", type=Path, default=results.LOCAL, help="where the JSON files go"
     )
@@ -69,20 +78,31 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 def _measurements(options: argparse.Namespace) -> Iterator[Measurement]:
     """Yield all runs in their order: turn by turn within a workload and mode."""
+    schedulers = [SCHEDULERS[name] for name in options.schedulers]
+    schedulers += [command_scheduler(words) for words in options.commands]
     for name in options.only:
         found = workload.load(name, options.scale)
         for mode in options.modes:
             if mode not in found.modes:
                 continue
             for turn in range(options.first_turn, options.first_turn + options.turns):
-                for scheduler in options.schedulers:
-                    yield Measurement(found, SCHEDULERS[scheduler], mode, turn)
+                for scheduler in schedulers:
+                    yield Measurement(found, scheduler, mode, turn)
 
 
-def _measure(measurement: Measurement, progress: Progress, directory: Path) -> Run:
-    name = f"{measurement.workload.name}, {measurement.mode}, {measurement.scheduler.name}"
-    progress.begin(f"{name}, turn {measurement.turn}")
-    run = uvloop.run(run_once(measurement, progress.step))
+def _measure(measurement: Measurement, progress: Progress, directory: Path) -> Run | None:
+    """Measure once and save the result; None where the run failed, which is shown."""
+    name = (
+        f"{measurement.workload.name}, {measurement.mode}, {measurement.scheduler.name}, "
+        f"turn {measurement.turn}"
+    )
+    progress.begin(name)
+    try:
+        run = uvloop.run(run_once(measurement, progress.step))
+    except Exception as error:  # noqa: BLE001 - the runs of hours before and after it count
+        traceback.print_exception(error)
+        progress.end(f"{name}: FAILED: {error}")
+        return None
     results.save(run, directory)
     progress.end(_line(run))
     return run

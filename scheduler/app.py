@@ -200,7 +200,10 @@ class _Process:
             ),
             telemetry=telemetry,
             may_act=may_act,
-            settings=LoopSettings(check_decisions=settings.check_decisions),
+            settings=LoopSettings(
+                pod_entries_maximum=settings.pod_entries_maximum,
+                check_decisions=settings.check_decisions,
+            ),
             timer=StallTimer(settings.plugin_seconds_maximum),
         )
         self._watches = Watches(client, self._core.inbox.put, telemetry, started_with.watched)

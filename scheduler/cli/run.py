@@ -45,6 +45,15 @@ _CONFIGURATION = options(
         help="Keep capacity free this long for nominated pods of other schedulers; 0: never.",
     ),
     option(
+        "--pod-max-entries",
+        metavar="NUMBER",
+        type=click.IntRange(min=0),
+        default=5000,
+        show_default=True,
+        help="Park pods whose spec has more affinity terms, tolerations, containers and the like"
+        " than this; 0: never.",
+    ),
+    option(
         "--plugin-timeout",
         metavar="DURATION",
         callback=seconds,
@@ -254,6 +263,7 @@ def settings_from(flags: dict[str, Any]) -> RunSettings:
         leader_election=_leader_election(flags),
         pod_seconds_unschedulable_maximum=flags["pod_max_in_unschedulable_pods_duration"],
         foreign_nomination_seconds=flags["foreign_nomination_duration"],
+        pod_entries_maximum=flags["pod_max_entries"],
         plugin_seconds_maximum=flags["plugin_timeout"],
         drift_seconds=flags["drift_check_period"],
         **{name: flags[name] for name in _SAME_NAME},

@@ -88,6 +88,9 @@ class RunSettings:
     foreign_nomination_seconds: float = 600.0
     """How long a nomination of another scheduler's pod counts; 0 for never. Default: 10 minutes."""
 
+    pod_entries_maximum: int = 5000
+    """How much one pod may ask, in entries of its spec; 0 for any. Default: 5,000."""
+
     plugin_seconds_maximum: float = 1.0
     """How long one call of an out-of-tree plugin may take; 0 for ever. Default: 1 second."""
 

@@ -11,7 +11,7 @@ import numpy as np
 from scheduler.framework.filtering import ask_filter, ask_pre_filter
 from scheduler.framework.invoke import call_plugin
 from scheduler.framework.kept import Kept, Question, Values
-from scheduler.framework.plugin import FilterPlugin, PreFilterPlugin
+from scheduler.framework.plugin import FilterPlugin, PreFilterPlugin, answers_by_template
 from scheduler.framework.profile import Weighted
 from scheduler.framework.rejection import (
     Failure,
@@ -40,7 +40,7 @@ class KeptPreFilter(Kept):
     __slots__ = ("answer", "plugin")
 
     def __init__(self, plugin: PreFilterPlugin) -> None:
-        super().__init__(by_row=False)
+        super().__init__(keepable=answers_by_template(plugin), by_row=False)
         self.plugin = plugin
         self.answer: PreFilterAnswer = None
 
@@ -62,7 +62,9 @@ class KeptFilter(Kept):
     __slots__ = ("_accepted", "plugin", "rejected", "rejections")
 
     def __init__(self, plugin: FilterPlugin) -> None:
-        super().__init__(by_row=bool(getattr(plugin, "node_local", False)))
+        super().__init__(
+            keepable=answers_by_template(plugin), by_row=bool(getattr(plugin, "node_local", False))
+        )
         self.plugin = plugin
         self.rejections: list[Rejection] = []
         self.rejected: NodeMask | None = None
@@ -195,15 +197,19 @@ def _merged(known: NodeMask | bool, new: NodeMask | bool, rows: Rows, size: int)
 class KeptScores(Kept):
     """What a score plugin answered about the rows that were feasible.
 
-    Raw scores of a ``node_local`` plugin are kept by row, for each row that was ever feasible.
-    Others, and normalized ones, depend on which rows are feasible.
+    Raw scores are kept by row, for each row that was ever feasible, if the plugin promises that
+    they do not depend on the other rows that it is asked about. Others, and normalized ones, hold
+    as long as the same rows are feasible.
     """
 
     __slots__ = (
         "_known",
         "_normal",
         "_silent",
+        "_unasked",
+        "adds_by_row",
         "asked",
+        "keeps_rows",
         "normalizes",
         "raw",
         "values",
@@ -211,15 +217,23 @@ class KeptScores(Kept):
     )
 
     def __init__(self, weighted: Weighted) -> None:
-        super().__init__(by_row=bool(getattr(weighted.plugin, "node_local", False)))
+        plugin = weighted.plugin
+        super().__init__(
+            keepable=answers_by_template(plugin), by_row=bool(getattr(plugin, "node_local", False))
+        )
         self.weighted = weighted
-        self.normalizes = getattr(weighted.plugin, "normalize", None) is not None
+        self.keeps_rows = self.by_row or bool(getattr(plugin, "scores_by_row", False))
+        self.normalizes = getattr(plugin, "normalize", None) is not None
+        self.adds_by_row = self.keeps_rows and not self.normalizes
+        """Whether the raw scores are what counts, row by row."""
         self.raw: Scores = np.zeros(0, dtype=np.int64)
-        """Over all rows, 0 where not asked; unless *by_row*, over the feasible ones."""
+        """Over all rows, 0 where not asked; unless *keeps_rows*, over the feasible ones."""
         self.asked: NodeMask = np.zeros(0, dtype=np.bool_)
+        self._unasked: set[int] | None = None
+        """The rows that are not *asked*; None where they are more than a few."""
         self.values: Scores | None = None
         """Normalized and weighted, over the feasible rows; None without an answer."""
-        self._normal = Kept(by_row=False)
+        self._normal = Kept(keepable=self.keepable, by_row=False)
         self._silent = False
         self._known: dict[Values, int] = {}
         """The raw scores of rows with certain values."""
@@ -232,26 +246,26 @@ class KeptScores(Kept):
         )
 
     @property
-    def adds_by_row(self) -> bool:
-        """Whether the raw scores are what counts, row by row."""
-        return self.by_row and not self.normalizes
+    def is_current(self) -> bool:
+        """Whether nothing has to be asked if the same rows are feasible as the last time."""
+        return self.stands and not self.stale_rows and (self.adds_by_row or self._normal.stands)
 
     def update(
-        self, question: Question, rows: Rows, table: NodeTable, *, same: bool
+        self, question: Question, rows: Rows, table: NodeTable, feasible: NodeMask | None
     ) -> Rows | None:
         """Bring the scores of the feasible *rows*, which *table* shows, up to date.
 
-        *same* says whether the same rows were feasible the last time. Returns rows among which are
-        all whose scores are new; None if there is none.
+        *feasible* is None if the same rows were feasible the last time. Returns rows among which
+        are all whose scores are new; None if there is none.
 
         Raises:
             PluginError: If the plugin fails.
         """
-        pending = self._pending(question.nodes, rows, same=same)
-        known = pending is not None and self.by_row and self._take_known(pending)
+        pending = self._pending(question.nodes, rows, feasible)
+        known = pending is not None and self._take_known(pending)
         if self.adds_by_row and (known or pending is None):
             return pending
-        if pending is None and same and self._normal.stands:
+        if pending is None and feasible is None and self._normal.stands:
             return None
         name, observer = self.weighted.plugin.name, question.observer
         to_ask = None if known else pending
@@ -259,20 +273,28 @@ class KeptScores(Kept):
         # time.
         return call_plugin("Score", name, observer, self._answer, question, to_ask, rows, table)
 
-    def _pending(self, nodes: NodeTable, rows: Rows, *, same: bool) -> Rows | None:
+    def _pending(self, nodes: NodeTable, rows: Rows, feasible: NodeMask | None) -> Rows | None:
         """Return those of *rows* whose raw scores are unknown or have changed; None for none."""
-        if not self.by_row:
-            return None if self.stands and same else rows
+        if not self.keeps_rows:
+            return None if self.stands and feasible is None else rows
         if not self.stands:
             self.raw = np.zeros(len(nodes), dtype=np.int64)
             self.asked = np.zeros(len(nodes), dtype=np.bool_)
+            self._unasked = None
             return rows
-        if same and not self.stale_rows:
+        if self.stale_rows:
+            stale = list(self.stale_rows)
+            self.stale_rows.clear()
+            self.asked[stale] = False
+            if self._unasked is not None:
+                self._unasked.update(stale)
+        elif feasible is None:
             return None
-        stale = np.fromiter(self.stale_rows, np.intp, len(self.stale_rows))
-        self.stale_rows.clear()
-        self.asked[stale] = False
-        pending = stale if same and len(rows) == len(nodes) else rows[~self.asked[rows]]
+        if self._unasked is None or (len(rows) < len(nodes) and feasible is None):
+            pending = rows[~self.asked[rows]]
+        else:
+            few = [row for row in self._unasked if feasible is None or feasible[row]]
+            pending = np.array(few, dtype=np.intp)
         return pending if len(pending) else None
 
     def _answer(
@@ -283,7 +305,7 @@ class KeptScores(Kept):
         if pending is not None and not self._score(question, pending, table):
             # Only about some rows has it something to say, against its promise: ask about all.
             self.give_up()
-            everything = self._pending(question.nodes, rows, same=False)
+            everything = self._pending(question.nodes, rows, None)
             assert everything is rows, "nothing is kept"
             assert self._score(question, rows, table), "nothing is kept that could contradict"
             pending = rows
@@ -294,7 +316,7 @@ class KeptScores(Kept):
         if self._silent:
             self.values, self._normal.stands = None, True
             return rows
-        raw, weight = self.raw[rows] if self.by_row else self.raw, self.weighted.weight
+        raw, weight = self.raw[rows] if self.keeps_rows else self.raw, self.weighted.weight
         with table.recording() as reads:
             normalized = normalized_scores_of(plugin, raw, pod, table)
         self.values = normalized * weight if weight != 1 else normalized
@@ -305,11 +327,11 @@ class KeptScores(Kept):
         """Ask for the raw scores of *pending*; False if they contradict those that are kept."""
         nodes, plugin = question.nodes, self.weighted.plugin
         self.stands = False
-        if self.by_row:
+        if self.keeps_rows:
             table = nodes if len(pending) == len(nodes) else nodes.select(pending)
         with table.recording() as reads:
             raw = plugin.score(question.pod, table)
-        if self.by_row and self._silent != (raw is None) and self.asked.any():
+        if self.keeps_rows and self._silent != (raw is None) and self.asked.any():
             return False
         self._silent = raw is None
         if raw is None:
@@ -319,15 +341,21 @@ class KeptScores(Kept):
             question.observer.evaluated("Score", plugin.name, len(pending))
             if self.adds_by_row:  # nothing comes after
                 normalized_scores_of(plugin, raw, question.pod, table)
-        if self.by_row:
+        if self.keeps_rows:
             self.raw[pending] = raw
-            self.asked[pending] = True
+            self._note_asked(pending)
         else:
             self.raw = raw
         question.settle(self, reads)
-        if self.by_row:
-            self._remember(pending)
+        self._remember(pending)
         return True
+
+    def _note_asked(self, rows: Rows) -> None:
+        self.asked[rows] = True
+        if self._unasked is not None:
+            self._unasked.difference_update(rows.tolist())
+        elif self.asked.all():
+            self._unasked = set()
 
     def forget_rows(self) -> None:
         """Forget which values of a row had which score."""
@@ -344,8 +372,7 @@ class KeptScores(Kept):
                 return False
             scores.append(score)
         self.raw[rows] = scores
-        self.asked[rows] = True
-        self.stale_rows.clear()
+        self._note_asked(rows)
         return True
 
     def _remember(self, rows: Rows) -> None:

@@ -43,6 +43,10 @@ class Relist(Generic[T]):
         self._unlisted.pop(key, None)
         if self._objects.refresh(key, event.object):
             self._changed.pop(key, None)
+        elif self._is_same_version(key, event.object):
+            # Only read in another way, as after a reload: that says nothing new about the cluster,
+            # and may be so of every object.
+            self._objects.apply(event)
         else:
             self._changed[key] = event.object
 
@@ -50,6 +54,14 @@ class Relist(Generic[T]):
         """Let the last good version of an unreadable object stay."""
         if event.type != DELETED:
             self._unlisted.pop(event.key, None)
+
+    def _is_same_version(self, key: Key, new: T) -> bool:
+        old = self._objects.objects.get(key)
+        return (
+            old is not None
+            and old.metadata.uid == new.metadata.uid
+            and old.metadata.resource_version == new.metadata.resource_version
+        )
 
     async def apply(self) -> None:
         """Send the differences to the store, and let other tasks run in between."""

@@ -29,6 +29,7 @@ class LoopSettings:
             serves the sockets.
         stop_seconds: How long posted binds may take to end after a request to stop.
         seed: Chooses among equal nodes, together with the pod and the node.
+        pod_entries_maximum: How much a pod may ask; one that asks more is parked.
         check_decisions: Whether every decision is made a second time, without the answers of
             plugins that were kept, and compared: twice the work, to find a wrong answer.
     """
@@ -37,6 +38,7 @@ class LoopSettings:
     slice_seconds: float = 0.008
     stop_seconds: float = 20.0
     seed: int = 0
+    pod_entries_maximum: int = 5000
     check_decisions: bool = False
 
 

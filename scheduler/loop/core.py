@@ -167,6 +167,7 @@ class SchedulerCore:
             other_schedulers=self.other_schedulers,
             binding=self.binding,
             failures=failures,
+            pod_entries_maximum=settings.pod_entries_maximum,
         )
         self._handlers.await_listing(configuration.awaited)
         self._cycle = SchedulingCycle(

@@ -36,6 +36,7 @@ from scheduler.model.fact import (
 from scheduler.model.node import Node
 from scheduler.model.objects import CustomObject
 from scheduler.model.pod import Pod
+from scheduler.model.pod_size import excess
 from scheduler.model.trust import is_rejected_by_kubelet
 from scheduler.preemption.other_schedulers import OtherSchedulers
 from scheduler.preemption.preemptors import Preemptors
@@ -64,7 +65,8 @@ class FactHandlers:
         preemptors: Moves preemptions on when victims are gone or a node is removed.
         other_schedulers: Draws conclusions from what others place and kubelets reject.
         binding: Frees the node of assumed pods whose deletion has begun.
-        failures: Reports pods that cannot be read.
+        failures: Reports pods that cannot be read, or ask too much.
+        pod_entries_maximum: How much a pod may ask; see `pod_size`.
     """
 
     def __init__(
@@ -77,6 +79,7 @@ class FactHandlers:
         other_schedulers: OtherSchedulers,
         binding: BindingCycle,
         failures: FailureHandler,
+        pod_entries_maximum: int,
     ) -> None:
         self._cache = cache
         self._queue = queue
@@ -85,6 +88,7 @@ class FactHandlers:
         self._other_schedulers = other_schedulers
         self._binding = binding
         self._failures = failures
+        self._pod_entries_maximum = pod_entries_maximum
         self._listed: set[ResourceName] = set()
         self._awaited: frozenset[ResourceName] = frozenset()
         self._dismissed: deque[Pod] = deque()
@@ -228,8 +232,8 @@ class FactHandlers:
 
     def _pending_added(self, pod: Pod, now: float) -> None:
         self._pending.put(pod)
-        if pod.malformed:
-            self._failures.report_malformed(pod)
+        if why := self._why_kept_out(pod):
+            self._failures.report_kept_out(pod, why)
         elif not self._cache.is_assumed(pod.uid):
             self._queue.add(pod, now)
 
@@ -238,16 +242,24 @@ class FactHandlers:
         deletion_began = new.terminating and not old.terminating
         if deletion_began:
             self._preemptors.abandon(new)
-        if new.malformed:
+        if why := self._why_kept_out(new):
             self._queue.delete(new, now)
-            self._failures.report_malformed(new)
+            self._failures.report_kept_out(new, why)
         elif self._cache.is_assumed(new.uid):
             if deletion_began:
                 self._binding.on_assumed_pod_deleted(new)
-        elif old.malformed:
+        elif self._why_kept_out(old):
             self._queue.add(new, now)
         else:
             self._queue.update(old, new, now)
+
+    def _why_kept_out(self, pod: Pod) -> str:
+        """Return why a pending pod does not enter the queue; empty if it does."""
+        if pod.malformed:
+            return f"the pod cannot be read: {pod.malformed}"
+        if why := excess(pod, self._pod_entries_maximum):
+            return f"the pod asks too much: {why}"
+        return ""
 
     def _remove_from_queue(self, pod: Pod, now: float) -> None:
         self._pending.drop(pod)

@@ -6,14 +6,11 @@ them into the selector when it creates the pod (``pkg/registry/core/pod/strategy
 Source: ``kube-scheduler/framework/types.go`` (AffinityTerm, PodInfo.Update).
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from functools import cached_property
 from typing import Final
-from weakref import WeakValueDictionary
-
-import msgspec
 
 from scheduler.errors import MalformedObject
 from scheduler.model.affinity import Affinity, PodAffinity, PodAffinityTerm
@@ -97,8 +94,8 @@ _UNLABELLED: Final[Mapping[str, str]] = {}
 class PodAffinityTerms:
     """All affinity terms of one pod.
 
-    Pods of one template share one object while any of them lives. What is derived from thousands of
-    terms is therefore made once for each template, and not for each attempt.
+    Pods of one template share one object. What is derived from thousands of terms is therefore made
+    once for each template, and not for each attempt.
 
     Args:
         required_affinity: Terms of which every one must be met.
@@ -135,16 +132,12 @@ class PodAffinityTerms:
     @cached_property
     def wanted(self) -> PodSet:
         """The pods that match all terms of the required affinity."""
-        assert self.required_affinity, "without a term every pod would match"
-        pods = [term.pods for term in self.required_affinity]
-        listed = [each.namespaces for each in pods if each.namespaces is not None]
-        scopes = dict.fromkeys(scope for each in pods for scope in each.scopes)
-        return PodSet(
-            frozenset.intersection(*listed) if listed else None,
-            all_match(each.selector for each in pods),
-            terminating=True,
-            scopes=tuple(scopes),
-        )
+        return _of_all(self.required_affinity)
+
+    @cached_property
+    def unwanted(self) -> PodSet:
+        """The pods that match all terms of the required anti-affinity."""
+        return _of_all(self.required_anti_affinity)
 
     @cached_property
     def avoided(self) -> Mapping[str, Weighted]:
@@ -169,6 +162,18 @@ class PodAffinityTerms:
         return tuple(dict.fromkeys((*wanted, *(counted for counted, _ in parts))))
 
 
+def _of_all(terms: Sequence[AffinityTerm]) -> PodSet:
+    assert terms, "without a term every pod would match"
+    pods = [term.pods for term in terms]
+    listed = [each.namespaces for each in pods if each.namespaces is not None]
+    return PodSet(
+        frozenset.intersection(*listed) if listed else None,
+        all_match(each.selector for each in pods),
+        terminating=True,
+        scopes=tuple(dict.fromkeys(scope for each in pods for scope in each.scopes)),
+    )
+
+
 def _by_key(
     terms: Iterable[AffinityTerm], weight: Callable[[AffinityTerm], int]
 ) -> Mapping[str, Weighted]:
@@ -189,21 +194,6 @@ def read_terms(affinity: Affinity | None, namespace: str) -> PodAffinityTerms:
     """
     if affinity is None or (affinity.pod_affinity is None and affinity.pod_anti_affinity is None):
         return NO_TERMS
-    key = namespace, _written(affinity.pod_affinity), _written(affinity.pod_anti_affinity)
-    terms = _shared.get(key)
-    if terms is None:
-        terms = _shared[key] = _compile(affinity, namespace)
-    return terms
-
-
-_shared: Final = WeakValueDictionary[tuple[str, bytes, bytes], PodAffinityTerms]()
-"""The terms of living pods, by what is written. Pods of one template share theirs, and look-ups of
-terms in dictionaries end at the first comparison, by identity."""
-
-_written: Final = msgspec.msgpack.Encoder().encode
-
-
-def _compile(affinity: Affinity, namespace: str) -> PodAffinityTerms:
     affine, anti = affinity.pod_affinity or _EMPTY, affinity.pod_anti_affinity or _EMPTY
     problems: list[str] = []
 

@@ -256,7 +256,8 @@ class PodTemplate:
             compile_selector(
                 constraint.label_selector, f"spec.topologySpreadConstraints[{index}].labelSelector"
             )
-        if self.spec.affinity is not None:
+        # The terms are compiled once for all that follows, and only invalid ones again: for a path.
+        if self.spec.affinity is not None and self.affinity_terms.problem:
             _check_terms(self.spec.affinity.pod_affinity, "spec.affinity.podAffinity")
             _check_terms(self.spec.affinity.pod_anti_affinity, "spec.affinity.podAntiAffinity")
         self._checked = True

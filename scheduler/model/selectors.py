@@ -21,6 +21,8 @@ _SUBDOMAIN = re.compile(
 )
 _INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
 _INT64_DIGITS: Final = 19
+_FEW: Final = 32
+"""So many requirements are compared one by one."""
 
 IN: Final = "In"
 NOT_IN: Final = "NotIn"
@@ -86,9 +88,12 @@ class Selector:
     requirements: tuple[Requirement, ...] | None
     # Selectors are keys of dictionaries, and users write ones with thousands of requirements.
     _hash: int = field(init=False, repr=False, compare=False)
+    _by_key: dict[str, list[Requirement]] | None = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_hash", hash(self.requirements))
+        few = self.requirements is None or len(self.requirements) <= _FEW
+        object.__setattr__(self, "_by_key", None if few else _by_key(self.requirements or ()))
 
     def __hash__(self) -> int:
         return self._hash
@@ -102,6 +107,8 @@ class Selector:
         """Tell whether *labels* satisfy every requirement."""
         if self.requirements is None:
             return False
+        if self._by_key is not None:
+            return _all_match(self._by_key, labels)
         return all(requirement.matches(labels) for requirement in self.requirements)
 
     def and_also(self, requirements: Iterable[Requirement]) -> "Selector":
@@ -114,6 +121,52 @@ class Selector:
 
 NOTHING: Final = Selector(None)
 EVERYTHING: Final = Selector(())
+
+
+def merged(requirements: Iterable[Requirement]) -> tuple[Requirement, ...]:
+    """Return what all *requirements* together require: one ``In`` and one ``NotIn`` for each key.
+
+    ``In`` without values is no valid requirement. Here it says that nothing satisfies all of them.
+    """
+    values: dict[tuple[str, str], frozenset[str]] = {}
+    excluded: dict[str, list[frozenset[str]]] = {}
+    others: dict[Requirement, None] = {}
+    for each in requirements:
+        key = each.key, each.operator
+        if each.operator == IN:
+            values[key] = values[key] & each.values if key in values else each.values
+        elif each.operator == NOT_IN:
+            # United at the end: one by one, thousands of values would be copied thousands of times.
+            excluded.setdefault(each.key, []).append(each.values)
+        else:
+            others[each] = None
+    return (
+        *(Requirement(key, operator, wanted) for (key, operator), wanted in values.items()),
+        *others,
+        *(Requirement(key, NOT_IN, frozenset().union(*each)) for key, each in excluded.items()),
+    )
+
+
+def _by_key(requirements: Iterable[Requirement]) -> dict[str, list[Requirement]]:
+    """Group *requirements* by key, those that need a label first."""
+    found: dict[str, list[Requirement]] = {}
+    for each in sorted(merged(requirements), key=lambda each: each.accepts(None)):
+        found.setdefault(each.key, []).append(each)
+    return found
+
+
+def _all_match(by_key: Mapping[str, Iterable[Requirement]], labels: Mapping[str, str]) -> bool:
+    """Tell whether *labels* satisfy all of many requirements.
+
+    Those that need a label come first, and there are no more of them than labels if all of them are
+    satisfied. Of the others, only those about a label that is there can be violated.
+    """
+    for key, requirements in by_key.items():
+        if key not in labels:
+            if not all(each.accepts(None) for each in requirements):
+                return False
+            break
+    return all(each.accepts(labels.get(key)) for key in labels for each in by_key.get(key, ()))
 
 
 def all_match(selectors: Iterable[Selector]) -> Selector:
@@ -129,6 +182,9 @@ def all_match(selectors: Iterable[Selector]) -> Selector:
 
 def _canonical(requirements: Iterable[Requirement]) -> tuple[Requirement, ...]:
     """Sort *requirements*, so that selectors which match the same labels are mostly equal."""
+    requirements = tuple(requirements)
+    if len(requirements) < 2:
+        return requirements
     return tuple(sorted(set(requirements), key=lambda r: (r.key, r.operator, sorted(r.values))))
 
 

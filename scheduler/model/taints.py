@@ -4,7 +4,7 @@ Source: ``api/core/v1/toleration.go``. The operators Lt and Gt need a feature ga
 default, so they never match.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Container, Iterable, Sequence
 from typing import Final
 
 from scheduler.model.meta import Struct
@@ -14,6 +14,8 @@ PREFER_NO_SCHEDULE: Final = "PreferNoSchedule"
 NO_EXECUTE: Final = "NoExecute"
 DO_NOT_SCHEDULE: Final = frozenset((NO_SCHEDULE, NO_EXECUTE))
 """The effects that reject pods; the third, PreferNoSchedule, only lowers scores."""
+_FEW: Final = 16
+"""So many tolerations are compared one by one."""
 
 
 class Taint(Struct, frozen=True):
@@ -51,16 +53,45 @@ Whether a node is cordoned follows from ``spec.unschedulable``, not from this ta
 """
 
 
-def tolerated(taint: Taint, tolerations: Iterable[Toleration]) -> bool:
+def tolerated_by(tolerations: Sequence[Toleration]) -> Callable[[Taint], bool]:
+    """Return a function that tells whether any of *tolerations* matches a taint."""
+    if len(tolerations) <= _FEW:
+        return lambda taint: any(toleration.tolerates(taint) for toleration in tolerations)
+    # A pod may have thousands of tolerations, and a cluster as many different taints.
+    known = {
+        (each.key, None if each.operator == "Exists" else each.value, each.effect)
+        for each in tolerations
+        if each.operator in {"", "Equal", "Exists"}
+    }
+
+    def is_tolerated(taint: Taint) -> bool:
+        return any(
+            (key, value, effect) in known
+            for key in (taint.key, "")
+            for value in (taint.value, None)
+            for effect in (taint.effect, "")
+        )
+
+    return is_tolerated
+
+
+def tolerated(taint: Taint, tolerations: Sequence[Toleration]) -> bool:
     """Tell whether any of *tolerations* matches *taint*."""
-    return any(toleration.tolerates(taint) for toleration in tolerations)
+    return tolerated_by(tolerations)(taint)
 
 
 def first_untolerated(
-    taints: Iterable[Taint], tolerations: Iterable[Toleration], effects: Iterable[str]
+    taints: Iterable[Taint], tolerations: Sequence[Toleration], effects: Container[str]
 ) -> Taint | None:
     """Return the first of *taints* with one of *effects* that no toleration matches."""
+    return first_of(taints, tolerated_by(tolerations), effects)
+
+
+def first_of(
+    taints: Iterable[Taint], is_tolerated: Callable[[Taint], bool], effects: Container[str]
+) -> Taint | None:
+    """Return the first of *taints* with one of *effects* that is not tolerated."""
     for taint in taints:
-        if taint.effect in effects and not tolerated(taint, tolerations):
+        if taint.effect in effects and not is_tolerated(taint):
             return taint
     return None

@@ -23,6 +23,7 @@ class ImageLocality:
     """Scores nodes by the size of the pod's images that they have."""
 
     name = "ImageLocality"
+    scores_by_row = True
 
     def score(self, pod: Pod, nodes: NodeTable) -> Scores:
         """Scale the size of the images present from 23 MiB to 1000 MiB for each container."""

@@ -8,7 +8,7 @@ the same pod; a namespace selector of the incoming pod that matches a namespace 
 selects every namespace; and queueing hints take every namespace to have no labels.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 import numpy as np
@@ -24,7 +24,7 @@ from scheduler.framework.rejection import (
     Scores,
     Skip,
 )
-from scheduler.model.affinity_terms import AffinityTerm, TermKind
+from scheduler.model.affinity_terms import PodAffinityTerms, TermKind
 from scheduler.model.fact import Resource
 from scheduler.model.node import Node
 from scheduler.model.pod import Pod
@@ -36,9 +36,6 @@ _AFFINITY: Final = "node(s) didn't match pod affinity rules"
 _ANTI_AFFINITY: Final = "node(s) didn't match pod anti-affinity rules"
 _EXISTING_ANTI_AFFINITY: Final = "node(s) didn't satisfy existing pods anti-affinity rules"
 
-_UNLABELLED: Final[Mapping[str, str]] = {}
-"""The labels of a namespace without labels."""
-
 
 class InterPodAffinity:
     """Rejects nodes by the pods in their domains, and scores them by preferred terms.
@@ -49,6 +46,7 @@ class InterPodAffinity:
 
     name = "InterPodAffinity"
     each_world = True
+    scores_by_row = True
     needs = frozenset((Resource.NAMESPACE,))
 
     def __init__(self, args: InterPodAffinityArgs = InterPodAffinityArgs()) -> None:  # noqa: B008 - frozen
@@ -200,25 +198,21 @@ def _pods_changed(pod: Pod, change: Change) -> bool:
     if terms.problem:
         return True
     if old is None:
-        return _all_match(terms.required_affinity, pods[0])
+        return _wants(terms, pods[0])
     if new is None:
-        return _all_match(terms.required_anti_affinity, old) or _all_match(
-            old.affinity_terms.required_anti_affinity, pod
-        )
-    added = not _all_match(terms.required_affinity, old) and _all_match(
-        terms.required_affinity, new
-    )
-    removed = _all_match(terms.required_anti_affinity, old) and not _all_match(
-        terms.required_anti_affinity, new
-    )
-    return added or removed
+        return _avoids(terms, old) or _avoids(old.affinity_terms, pod)
+    added = not _wants(terms, old) and _wants(terms, new)
+    return added or (_avoids(terms, old) and not _avoids(terms, new))
 
 
-def _all_match(terms: Sequence[AffinityTerm], pod: Pod) -> bool:
-    """Tell whether there are *terms*, and all match *pod*."""
-    return bool(terms) and all(
-        term.matches(pod.namespace, pod.labels, _UNLABELLED) for term in terms
-    )
+def _wants(terms: PodAffinityTerms, pod: Pod) -> bool:
+    """Tell whether there are required affinity terms, and all match *pod*."""
+    return bool(terms.required_affinity) and terms.wanted.holds(pod)
+
+
+def _avoids(terms: PodAffinityTerms, pod: Pod) -> bool:
+    """Tell whether there are required anti-affinity terms, and all match *pod*."""
+    return bool(terms.required_anti_affinity) and terms.unwanted.holds(pod)
 
 
 def _domains_changed(pod: Pod, change: Change) -> bool:

@@ -114,13 +114,9 @@ class NodeAffinity:
 
 def _names_of(required: NodeSelector) -> frozenset[str] | None:
     """Return the node names in *required*; None if a term has none and may match any node."""
-    names: frozenset[str] | None = None
-    for term in required.node_selector_terms or ():
-        named = _names_of_term(term)
-        if named is None:
-            return None
-        names = named if names is None else names | named
-    return names
+    names = [_names_of_term(term) for term in required.node_selector_terms or ()]
+    known = [each for each in names if each is not None]
+    return frozenset().union(*known) if known and len(known) == len(names) else None
 
 
 def _names_of_term(term: NodeSelectorTerm) -> frozenset[str] | None:

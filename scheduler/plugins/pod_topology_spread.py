@@ -22,9 +22,11 @@ from scheduler.framework.cluster_event import NODE, POD, Action, Change, Cluster
 from scheduler.framework.rejection import MAX_NODE_SCORE, NodeMask, Rejection, Scores, Skip
 from scheduler.model.affinity import TopologySpreadConstraint
 from scheduler.model.fact import Resource
+from scheduler.model.meta import kept_in_argument
 from scheduler.model.node import Node
 from scheduler.model.pod import Pod
 from scheduler.model.pod_set import PodSet
+from scheduler.model.pod_template import PodTemplate
 from scheduler.model.selectors import NOTHING, Selector, compile_selector, equals
 from scheduler.snapshot.arrays import Int64s
 from scheduler.snapshot.default_selector import default_selector
@@ -131,6 +133,8 @@ class PodTopologySpread:
         constraints = self._constraints(pod, nodes.objects, _HARD)
         undecided = np.ones(len(nodes), dtype=np.bool_)
         for constraint, included in _with_included(pod, constraints, nodes, every_key=True):
+            if not undecided.any():
+                break
             counts = nodes.count_domains(constraint.key, constraint.counted, included)
             missing = undecided & (counts.domain == NO_DOMAIN)
             if missing.any():
@@ -159,6 +163,8 @@ class PodTopologySpread:
         # many clusters have none, and spreading over hosts has to work there.
         strict = bool(pod.spec.topology_spread_constraints) or not self._system
         ignored = _lacking(nodes, constraints) if strict else np.zeros(len(nodes), dtype=np.bool_)
+        if ignored.all():
+            return np.full(len(nodes), _IGNORED, dtype=np.int64)
         totals = np.zeros(len(nodes), dtype=np.float64)
         for constraint, included in _with_included(pod, constraints, nodes, every_key=strict):
             count, weight = _weigh(constraint, nodes, included, ignored)
@@ -185,10 +191,8 @@ class PodTopologySpread:
 
     def _constraints(self, pod: Pod, objects: ClusterObjects, action: str) -> Sequence[Constraint]:
         """Return *pod*'s own constraints, or the default ones if it has none."""
-        if written := pod.spec.topology_spread_constraints:
-            return [
-                _own(pod, each, i) for i, each in enumerate(written) if _has_action(each, action)
-            ]
+        if pod.spec.topology_spread_constraints:
+            return _OWN[action](pod.template)
         defaults = [each for each in self._defaults if _has_action(each, action)]
         selector = default_selector(pod, objects) if defaults else NOTHING
         if not defaults or selector.empty:
@@ -231,14 +235,9 @@ class PodTopologySpread:
 
         Hints get the changed object alone, and cannot read services.
         """
-        written = pod.spec.topology_spread_constraints
-        if not written and self._hard(pod):
-            return None
-        return [
-            _own(pod, each, i).selector
-            for i, each in enumerate(written)
-            if _has_action(each, _HARD)
-        ]
+        if not pod.spec.topology_spread_constraints:
+            return None if self._hard(pod) else ()
+        return [each.selector for each in _own_hard(pod.template)]
 
     def _domains_changed(self, pod: Pod, change: Change) -> bool:
         """Tell whether a node that counts was added or removed, or changed its domain."""
@@ -260,19 +259,41 @@ def _has_action(written: TopologySpreadConstraint, action: str) -> bool:
     return written.when_unsatisfiable == action
 
 
-def _own(pod: Pod, written: TopologySpreadConstraint, index: int) -> Constraint:
-    """Compile a constraint of *pod*'s own; ``matchLabelKeys`` add the pod's labels to its selector.
+@kept_in_argument
+def _own_hard(template: PodTemplate) -> Sequence[Constraint]:
+    return _own(template, _HARD)
+
+
+@kept_in_argument
+def _own_soft(template: PodTemplate) -> Sequence[Constraint]:
+    return _own(template, _SOFT)
+
+
+_OWN: Final = {_HARD: _own_hard, _SOFT: _own_soft}
+"""Return the constraints of a pod's own with an action."""
+
+
+def _own(template: PodTemplate, action: str) -> Sequence[Constraint]:
+    """Compile the constraints; ``matchLabelKeys`` add the pod's labels to their selectors.
 
     Raises:
-        MalformedObject: If the selector is invalid.
+        MalformedObject: If a selector is invalid.
     """
-    path = f"spec.topologySpreadConstraints[{index}].labelSelector"
-    selector = compile_selector(written.label_selector, path)
-    own_labels = {key: pod.labels[key] for key in written.match_label_keys if key in pod.labels}
-    return _constraint(pod, written, selector.and_also(equals(own_labels)))
+    found = []
+    for index, written in enumerate(template.spec.topology_spread_constraints):
+        if _has_action(written, action):
+            path = f"spec.topologySpreadConstraints[{index}].labelSelector"
+            selector = compile_selector(written.label_selector, path)
+            labels = template.labels
+            own_labels = {key: labels[key] for key in written.match_label_keys if key in labels}
+            selector = selector.and_also(equals(own_labels))
+            found.append(_constraint(template, written, selector))
+    return found
 
 
-def _constraint(pod: Pod, written: TopologySpreadConstraint, selector: Selector) -> Constraint:
+def _constraint(
+    pod: Pod | PodTemplate, written: TopologySpreadConstraint, selector: Selector
+) -> Constraint:
     counted = NOTHING if selector.empty else selector
     return Constraint(
         written,
@@ -320,8 +341,10 @@ def _with_included(
 def _lacking(nodes: NodeTable, constraints: Iterable[Constraint]) -> NodeMask:
     """Return which of *nodes* lack the key of any constraint."""
     lacking = np.zeros(len(nodes), dtype=np.bool_)
-    for each in constraints:
-        lacking |= nodes.domains(each.key) == NO_DOMAIN
+    for key in dict.fromkeys(each.key for each in constraints):
+        if not nodes.has_label(key):
+            return np.ones(len(nodes), dtype=np.bool_)
+        lacking |= nodes.domains(key) == NO_DOMAIN
     return lacking
 
 

@@ -16,7 +16,7 @@ from scheduler.model.taints import (
     PREFER_NO_SCHEDULE,
     Taint,
     first_untolerated,
-    tolerated,
+    tolerated_by,
 )
 from scheduler.snapshot.node_table import NodeTable
 
@@ -57,11 +57,11 @@ class TaintToleration:
 
     def score(self, pod: Pod, nodes: NodeTable) -> Scores:
         """Count the PreferNoSchedule taints that *pod* does not tolerate."""
+        is_tolerated = tolerated_by(pod.spec.tolerations)
 
         def untolerated_preferences(taints: tuple[Taint, ...]) -> int:
             return sum(
-                taint.effect == PREFER_NO_SCHEDULE and not tolerated(taint, pod.spec.tolerations)
-                for taint in taints
+                taint.effect == PREFER_NO_SCHEDULE and not is_tolerated(taint) for taint in taints
             )
 
         return nodes.by_taints(untolerated_preferences)

@@ -156,6 +156,6 @@ class FailureHandler:
         """Return once condition and nomination of *pod* are written, or given up."""
         await self._status.written(pod.uid)
 
-    def report_malformed(self, pod: Pod) -> None:
-        """Report that a pending pod of ours cannot be read."""
-        self.report(pod, AttemptFailure.error(f"the pod cannot be read: {pod.malformed}"))
+    def report_kept_out(self, pod: Pod, why: str) -> None:
+        """Report that a pending pod of ours does not enter the queue."""
+        self.report(pod, AttemptFailure.error(why))

@@ -178,7 +178,9 @@ class LabelIndex:
                 if len(wanted) == 1:
                     found = np.equal(ids, wanted[0])
                 else:
-                    found = np.isin(ids, np.array(wanted, dtype=np.int32))
+                    accepted = np.zeros(column.values + 1, dtype=np.bool_)
+                    accepted[wanted] = True
+                    found = accepted[ids]  # ABSENT is the last element
                 return ~found if requirement.operator == NOT_IN else found
             case _:
                 answers = [requirement.accepts(value) for value in column.numbers]

@@ -5,7 +5,9 @@ A term with an invalid part never matches, and is no error as long as another te
 Source: ``component-helpers/scheduling/corev1/nodeaffinity/nodeaffinity.go``.
 """
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -16,11 +18,13 @@ from scheduler.model.meta import LabelSelectorRequirement, kept_in_argument
 from scheduler.model.node import Node
 from scheduler.model.pod import Pod
 from scheduler.model.pod_template import PodTemplate
-from scheduler.model.selectors import IN, NOT_IN, Requirement, equals, node_requirement
+from scheduler.model.selectors import IN, NOT_IN, Requirement, equals, merged, node_requirement
 from scheduler.snapshot.arrays import Mask
 from scheduler.snapshot.node_table import NodeTable
 
 NAME_FIELD: Final = "metadata.name"
+_FEW: Final = 8
+"""So many terms or requirements are read one by one; of more, those about one label are merged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +70,30 @@ class CompiledTerm:
     def mask(self, nodes: NodeTable) -> Mask:
         """Return which of *nodes* match."""
         mask = _all_of(nodes, self.labels)
-        for each in self.fields:
+        for each in dict.fromkeys(self.fields):
             mask = mask & each.mask(nodes)
         return mask
 
+    @property
+    def only_label(self) -> Requirement | None:
+        """The only requirement, if there is just one and it lists values of a label."""
+        match self.labels, self.fields:
+            case (Requirement(operator="In") as only,), ():
+                return only
+            case _:
+                return None
 
-@dataclass(frozen=True, slots=True)
+    @property
+    def only_name(self) -> str | None:
+        """The only node that can match, if nothing but its name is required."""
+        match self.labels, self.fields:
+            case (), (FieldRequirement(key="metadata.name", equal=True) as only,):
+                return only.value
+            case _:
+                return None
+
+
+@dataclass(frozen=True)
 class AnyOf:
     """A selector of which any term must match.
 
@@ -89,10 +111,35 @@ class AnyOf:
 
     def mask(self, nodes: NodeTable) -> Mask:
         """Return which of *nodes* match one of the terms."""
+        names, labels, others = self._by_kind
         mask = np.zeros(len(nodes), dtype=np.bool_)
-        for term in self.terms:
+        if names:
+            mask |= nodes.named(names)
+        for each in labels:
+            mask |= nodes.matching(each)
+        for term in others:
+            if mask.all():
+                break
             mask |= term.mask(nodes)
         return mask
+
+    @cached_property
+    def _by_kind(
+        self,
+    ) -> tuple[frozenset[str], tuple[Requirement, ...], tuple[CompiledTerm, ...]]:
+        """The terms that name a node, those about one label, merged by its key, and the rest."""
+        names: set[str] = set()
+        values: dict[str, set[str]] = {}
+        others: dict[CompiledTerm, None] = {}
+        for term in self.terms:
+            if (name := term.only_name) is not None:
+                names.add(name)
+            elif (only := term.only_label) is not None:
+                values.setdefault(only.key, set()).update(only.values)
+            else:
+                others[term] = None
+        labels = (Requirement(key, IN, frozenset(each)) for key, each in values.items())
+        return frozenset(names), tuple(labels), tuple(others)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,10 +178,10 @@ class RequiredAffinity:
 
 @dataclass(frozen=True, slots=True)
 class PreferredTerm:
-    """A term and its weight in the score of a node that matches it."""
+    """Any of some terms, and what it adds to the score of a node that matches it."""
 
     weight: int
-    term: CompiledTerm
+    term: CompiledTerm | AnyOf
 
 
 def required_of(pod: Pod) -> RequiredAffinity:
@@ -180,11 +227,44 @@ def preferred_of(affinity: NodeAffinity) -> tuple[PreferredTerm, ...]:
         MalformedObject: If one of the other terms is invalid.
     """
     terms = affinity.preferred_during_scheduling_ignored_during_execution or ()
-    return tuple(
-        PreferredTerm(each.weight, compile_term(each.preference, f"[{index}]."))
+    compiled = [
+        (each.weight, compile_term(each.preference, f"[{index}]."))
         for index, each in enumerate(terms)
         if each.weight and (each.preference.match_expressions or each.preference.match_fields)
-    )
+    ]
+    if len(compiled) <= _FEW:
+        return tuple(PreferredTerm(weight, term) for weight, term in compiled)
+    return tuple(_without_overlaps(compiled))
+
+
+def _without_overlaps(terms: Iterable[tuple[int, CompiledTerm]]) -> Iterator[PreferredTerm]:
+    """Merge *terms* of one weight of which a node can match one at most; the sum stays the same."""
+    weights: dict[CompiledTerm, int] = {}
+    by_label: dict[str, dict[str, int]] = {}
+    for weight, term in terms:
+        only = term.only_label
+        if only is None:
+            weights[term] = weights.get(term, 0) + weight
+        else:
+            values = by_label.setdefault(only.key, {})
+            for value in only.values:
+                values[value] = values.get(value, 0) + weight
+    for key, values in by_label.items():
+        by_weight: dict[int, list[str]] = {}
+        for value, weight in values.items():
+            by_weight.setdefault(weight, []).append(value)
+        for weight, alike in by_weight.items():
+            requirement = Requirement(key, IN, frozenset(alike))
+            yield PreferredTerm(weight, CompiledTerm((requirement,)))
+    by_sum: dict[int, list[str]] = {}
+    for term, weight in weights.items():
+        if (name := term.only_name) is None:
+            yield PreferredTerm(weight, term)
+        else:
+            by_sum.setdefault(weight, []).append(name)
+    for weight, names in by_sum.items():
+        fields = (CompiledTerm(fields=(FieldRequirement(NAME_FIELD, x, True),)) for x in names)
+        yield PreferredTerm(weight, AnyOf(tuple(fields), has_invalid_terms=False))
 
 
 def compile_term(term: NodeSelectorTerm, path: str) -> CompiledTerm:
@@ -216,7 +296,11 @@ def _field_requirement(expression: LabelSelectorRequirement, path: str) -> Field
 def _all_of(nodes: NodeTable, requirements: tuple[Requirement, ...]) -> Mask:
     if not requirements:
         return np.ones(len(nodes), dtype=np.bool_)
+    if len(requirements) > _FEW:
+        requirements = merged(requirements)
     mask = nodes.matching(requirements[0])
     for requirement in requirements[1:]:
+        if len(requirements) > _FEW and not mask.any():
+            break
         mask = mask & nodes.matching(requirement)
     return mask

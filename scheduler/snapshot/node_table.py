@@ -15,7 +15,7 @@ from scheduler.model.node import Node
 from scheduler.model.pod import Pod
 from scheduler.model.resources import PODS
 from scheduler.model.selectors import IN, Requirement
-from scheduler.model.taints import DO_NOT_SCHEDULE, Taint, Toleration, first_untolerated
+from scheduler.model.taints import DO_NOT_SCHEDULE, Taint, Toleration, first_of, tolerated_by
 from scheduler.snapshot import pod_contribution
 from scheduler.snapshot.arrays import Int64s, Mask, Rows, T, read_only
 from scheduler.snapshot.disks import DiskUse, disks_of
@@ -191,9 +191,10 @@ class NodeTable(DomainView):
 
     def untolerated(self, tolerations: Sequence[Toleration]) -> Mask:
         """Whether a NoSchedule or NoExecute taint of the node is covered by no toleration."""
+        is_tolerated = tolerated_by(tolerations)
 
         def repels(taints: tuple[Taint, ...]) -> bool:
-            return first_untolerated(taints, tolerations, DO_NOT_SCHEDULE) is not None
+            return first_of(taints, is_tolerated, DO_NOT_SCHEDULE) is not None
 
         return self._by_taints(repels, np.bool_)
 

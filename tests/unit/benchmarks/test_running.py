@@ -1,11 +1,14 @@
 """The parts of a run that need no control plane: answers, bodies, progress, options, trees."""
 
+import asyncio
 import io
 import json
 
+import msgspec
 import pytest
 
 from benchmarks import throughput, trees
+from benchmarks.bound_pods import BoundPods
 from benchmarks.decision import decisions, kept_templates, measure
 from benchmarks.fast_client import parse_answer
 from benchmarks.kinds import KINDS, MEASURED, PLAIN, PodMaker, cluster, decisions_possible
@@ -13,6 +16,7 @@ from benchmarks.null_plan import Answer, Plan, read_plan
 from benchmarks.null_scheduler import (
     Meta,
     Pod,
+    _Event,
     _Spec,
     binding_body,
     condition_body,
@@ -20,6 +24,7 @@ from benchmarks.null_scheduler import (
     target_body,
 )
 from benchmarks.progress import Progress
+from benchmarks.schedulers import command_scheduler
 from scheduler.kube.binding import binding_body as our_binding_body
 from scheduler.kube.event_series import Series
 from scheduler.kube.events import failed_scheduling, scheduled
@@ -92,6 +97,54 @@ def test_a_plan_survives_its_file_and_answers_by_number(tmp_path):
     ]
 
 
+class BrokenWatches:
+    """Ends its first watch with an ERROR, its second one silently, as an API server may."""
+
+    def __init__(self):
+        self.lines = [
+            [b'{"type":"ADDED","object":{"metadata":{"name":"a"}}}', EXPIRED],
+            [],
+            [
+                b'{"type":"ADDED","object":{"metadata":{"name":"a"}}}',
+                b'{"type":"DELETED","object":{"metadata":{"name":"c"}}}',
+                b'{"type":"MODIFIED","object":{"metadata":{"name":"b"}}}',
+            ],
+        ]
+
+    async def watch(self, path):
+        assert path == "/api/v1/namespaces/measured/pods?watch=1&fieldSelector=spec.nodeName!%3D"
+        for line in self.lines.pop(0):
+            yield line
+
+
+EXPIRED = b'{"type":"ERROR","object":{"kind":"Status","metadata":{},"code":410}}'
+
+
+async def test_bound_pods_are_counted_once_over_broken_watches():
+    counts = []
+    bound = BoundPods(BrokenWatches(), "measured", 2, counts.append)
+
+    assert await bound.wait(60)
+    assert set(bound.stamps) == {"a", "b"}
+    assert counts == [1, 1, 2]
+
+
+async def test_a_run_ends_when_nothing_is_bound_any_more():
+    class Silent:
+        async def watch(self, path):
+            yield b'{"type":"ADDED","object":{"metadata":{"name":"a"}}}'
+            await asyncio.Event().wait()
+
+    bound = BoundPods(Silent(), "measured", 2, lambda count: None)
+
+    assert not await bound.wait(0.01)
+    assert set(bound.stamps) == {"a"}
+
+
+def test_the_null_scheduler_reads_an_error_of_a_watch():
+    assert msgspec.json.decode(EXPIRED, type=_Event).type == "ERROR"
+
+
 class Terminal(io.StringIO):
     def isatty(self):
         return True
@@ -131,6 +184,19 @@ def test_turns_are_interleaved_and_modes_that_make_no_sense_are_left_out():
         ("secrets", "drain", 2, "py-scheduler"),
     ]
     assert {mode for name, mode, *_ in found if name == "preemption-basic"} == {"stream"}
+
+
+def test_any_scheduler_takes_part_by_its_command():
+    found = runs("--only", "secrets", "--schedulers", "--command", "mine=/bin/mine {kubeconfig}")
+
+    assert {scheduler for *_, scheduler in found} == {"mine"}
+    assert command_scheduler("mine=/bin/mine").scheduler_name == "mine"
+
+
+@pytest.mark.parametrize("words", ["mine", "=/bin/mine", "mine="])
+def test_a_command_without_a_name_or_a_program_is_a_line_and_an_exit_code(words, capsys):
+    assert throughput.main(["--command", words]) == 2
+    assert "NAME=PROGRAM" in capsys.readouterr().err
 
 
 def test_a_workload_that_is_unknown_is_a_line_and_an_exit_code(capsys):

@@ -1,5 +1,6 @@
 """A later list holds what differs from the store, and nothing else."""
 
+import msgspec
 import pytest
 
 from scheduler.kube.decode import ADDED, DELETED, MODIFIED, ObjectChanged, Unreadable
@@ -93,6 +94,20 @@ async def test_differences_are_sent_at_the_end_additions_first():
     assert kinds == [Updated, Added, Deleted]
     assert (facts[2].old.name, facts[2].seen) == ("gone", False)
     assert store.objects.keys() == {("x", "same"), ("x", "changed"), ("x", "new")}
+
+
+async def test_an_object_that_is_only_read_in_another_way_is_not_held():
+    """After a reload that needs annotations every object differs, and none is new."""
+    store, facts = a_store(a_pod("a"), a_pod("b"))
+    relist = Relist(store)
+    for name in ("a", "b"):
+        read = a_pod(name)
+        metadata = msgspec.structs.replace(read.metadata, annotations={"x": "y"})
+        relist.add(listed(msgspec.structs.replace(read, metadata=metadata)))
+
+    assert relist.held == 0
+    assert [type(fact) for fact in facts] == [Updated, Updated]
+    assert store.objects["x", "a"].metadata.annotations == {"x": "y"}
 
 
 @pytest.mark.parametrize("before", ["1", "3"])

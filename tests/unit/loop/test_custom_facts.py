@@ -28,6 +28,7 @@ def test_custom_objects_are_cached_and_wake_the_queue():
         other_schedulers=SimpleNamespace(),
         binding=SimpleNamespace(),
         failures=SimpleNamespace(),
+        pod_entries_maximum=0,
     )
 
     handlers.apply(Added(GAUGES, gauge(1)), 0.0)
