@@ -16,6 +16,7 @@ from hack.fidelity.only_labelled import OnlyLabelled
 from scheduler.cache.cluster_cache import ClusterCache
 from scheduler.config.configuration import read
 from scheduler.config.default_plugins import DEFAULT_PLUGINS
+from scheduler.cycle.comparing import difference
 from scheduler.cycle.scheduling import Attempt, decide
 from scheduler.errors import SchedulerError
 from scheduler.framework.decision import Bind, Clear, Park, Preempt, Retry
@@ -24,6 +25,7 @@ from scheduler.framework.observer import SILENT
 from scheduler.framework.registry import Registry
 from scheduler.framework.rejection import Failure, Only, Refused, Rejection, Skip
 from scheduler.framework.scoring import score_nodes
+from scheduler.framework.templates import Templates
 from scheduler.kube.decode import ObjectDecoder
 from scheduler.kube.watched import WATCHED
 from scheduler.model.fact import Resource
@@ -79,6 +81,7 @@ class OurCluster:
         self.profile = build_profile(config)
         self._cache = ClusterCache()
         self._nominated: dict[str, list[Pod]] = {}
+        self._templates = Templates()
         for document in objects:
             self._take(document)
         self.nodes = self._cache.view()
@@ -120,7 +123,12 @@ class OurCluster:
         }
 
     def _decide(self, pod: Pod) -> Json:
-        decision = decide(Attempt(self.profile, pod, self.nodes, self._nominated))
+        attempt = Attempt(self.profile, pod, self.nodes, self._nominated)
+        decision = decide(attempt)
+        # And as for further pods of its template: from the second one on, answers are kept.
+        for _ in range(3):
+            kept = decide(replace(attempt, templates=self._templates))
+            assert not (differs := difference(kept, decision)), f"{pod.key}: {differs}"
         match decision:
             case Bind(node=node):
                 return {"host": node}

@@ -18,10 +18,12 @@ from hack.fidelity.ours import decode
 from hack.fidelity.words import HOSTNAME, ZONE
 from scheduler.cache.cluster_cache import ClusterCache
 from scheduler.config.configuration import read
+from scheduler.cycle.comparing import difference
 from scheduler.cycle.scheduling import Attempt, decide
 from scheduler.framework.decision import Bind, Clear, Decision, Park, Preempt, Retry
 from scheduler.framework.registry import Registry
 from scheduler.framework.rejection import Candidate, Proposal, Refusal
+from scheduler.framework.templates import Templates
 from scheduler.kube.watched import WATCHED
 from scheduler.model.node import Node
 from scheduler.model.pod import Pod
@@ -133,7 +135,12 @@ def ask_ours(objects: Iterable[Json], preemptor: Json) -> Answer:
     pod = decode(preemptor)
     assert isinstance(pod, Pod)
     proposals: list[Proposal] = []
-    decision = decide(Attempt(_profile(proposals), pod, cache.view(), nominated))
+    attempt = Attempt(_profile(proposals), pod, cache.view(), nominated)
+    decision = decide(attempt)
+    templates = Templates()
+    for _ in range(3):  # as for further pods of its template, about which answers are kept
+        kept = decide(replace(attempt, templates=templates))
+        assert not (differs := difference(kept, decision)), f"{pod.key}: {differs}"
     if isinstance(decision, Bind):
         return Answer(decision, frozenset(decision.ties))
     if not proposals:

@@ -54,11 +54,13 @@ class CpuTimeLoop(VirtualTimeLoop):
 
     Attributes:
         longest: The longest step so far, in CPU seconds.
+        longest_of: What ran in that step: the callback, or the coroutine of the task.
         busy: The sum of all steps.
     """
 
     def __init__(self) -> None:
         self.longest = self.busy = 0.0
+        self.longest_of = ""
         self._began = self._elsewhere = 0.0
         self._in_step = False
         super().__init__()
@@ -91,10 +93,18 @@ class CpuTimeLoop(VirtualTimeLoop):
             self._in_step = False
             self.advance(took)
             self.busy += took
-            self.longest = max(self.longest, took)
+            if took > self.longest:
+                self.longest, self.longest_of = took, _name_of(callback)
 
     def _step_so_far(self) -> float:
         return time.thread_time() - self._began - self._elsewhere if self._in_step else 0.0
+
+
+def _name_of(callback: Callable[..., object]) -> str:
+    task = getattr(callback, "__self__", None)
+    if isinstance(task, asyncio.Task):
+        return str(getattr(task.get_coro(), "__qualname__", task))
+    return str(getattr(callback, "__qualname__", callback))
 
 
 class _DecisionTimes(Metrics):

@@ -55,6 +55,6 @@ def problems(cost: Cost, *, slower: float = 1.0, theirs: float = 0.0) -> Iterato
         yield f"{cost.undecided} of them are neither bound nor parked"
     step = max(cost.arrival_step, cost.beside_step)
     if step > STEP_SECONDS_MAXIMUM * slower:
-        yield f"a step of the loop takes {step * 1e3:.0f} ms"
+        yield f"a step of {cost.step_of} takes {step * 1e3:.0f} ms"
     if cost.kept > max(KEPT_BYTES_ALLOWED, KEPT_MAXIMUM * cost.bytes):
         yield f"{cost.kept / 1e6:.1f} MB of {cost.bytes / 1e6:.1f} MB stay"

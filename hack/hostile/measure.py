@@ -66,6 +66,7 @@ class Cost:
         beside: The same beside them.
         arrival_step: The longest step of the loop while they arrived and were decided about.
         beside_step: The longest step while plain pods were scheduled beside them.
+        step_of: What ran in the longer one of the two.
         own: The mean of the decisions about them; 0 where there were none.
         pods: How many of them are pods to decide about.
         done: How many pods of them are bound.
@@ -81,6 +82,7 @@ class Cost:
     beside: float
     arrival_step: float
     beside_step: float
+    step_of: str
     own: float
     pods: int
     done: int
@@ -247,7 +249,7 @@ class Trial:
         before = self.memory()
         loop.longest, earlier = 0.0, cluster.decisions()
         paths = await self.add(made, kind.where)
-        arrival, later = loop.longest, cluster.decisions()
+        arrival, later, step_of = loop.longest, cluster.decisions(), loop.longest_of
         attempts = later[1] - earlier[1]
         grown = self.memory() - before
         beside, step = await self.probe()
@@ -270,6 +272,7 @@ class Trial:
             beside=beside,
             arrival_step=arrival,
             beside_step=step,
+            step_of=step_of if arrival > step else loop.longest_of,
             own=(later[0] - earlier[0]) / attempts if attempts else 0.0,
             pods=len(pods),
             done=len(bound),

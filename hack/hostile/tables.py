@@ -23,6 +23,8 @@ _OURS: Final = "scheduler."
 _VALUES: Final = "scheduler.model."
 _SETS: Final = (set, frozenset, deque, list, tuple)
 _TABLES: Final = (Mapping, np.ndarray, asyncio.Task, *_SETS)
+_WHOLE: Final = ("Templates.",)
+"""Tables that are one, whatever is in them: kept answers are made of values of many classes."""
 _CACHE: Final = type(functools.lru_cache(len))
 
 
@@ -54,7 +56,8 @@ def entries(*roots: object) -> Counter[str]:
             found["tasks"] += not item.done()
         else:
             waiting += (
-                (f"{type(item).__name__}.{name}", value) for name, value in _attributes(item)
+                (path if path.startswith(_WHOLE) else f"{type(item).__name__}.{name}", value)
+                for name, value in _attributes(item)
             )
     return found
 

@@ -24,12 +24,14 @@ class Kept:
     """Something that was computed from columns.
 
     Args:
+        keepable: Whether it is of use for another pod.
         by_row: Whether a row of it depends on that row of the columns alone.
     """
 
-    __slots__ = ("_logs", "_values_in", "by_row", "stale_rows", "stands")
+    __slots__ = ("_logs", "_values_in", "by_row", "keepable", "stale_rows", "stands")
 
-    def __init__(self, *, by_row: bool) -> None:
+    def __init__(self, *, keepable: bool, by_row: bool) -> None:
+        self.keepable = keepable
         self.by_row = by_row
         self.stands = False
         self.stale_rows: set[int] = set()
@@ -136,4 +138,4 @@ class Question:
         self.dependencies.add(kept, reads)
         kept.rest_on(reads, self.nodes.change_logs.directory)
         kept.stale_rows.clear()
-        kept.stands = self.nodes.change_logs.untracked not in reads
+        kept.stands = kept.keepable and self.nodes.change_logs.untracked not in reads

@@ -11,7 +11,7 @@ import numpy as np
 from scheduler.framework.filtering import ask_filter, ask_pre_filter
 from scheduler.framework.invoke import call_plugin
 from scheduler.framework.kept import Kept, Question, Values
-from scheduler.framework.plugin import FilterPlugin, PreFilterPlugin
+from scheduler.framework.plugin import FilterPlugin, PreFilterPlugin, answers_by_template
 from scheduler.framework.profile import Weighted
 from scheduler.framework.rejection import (
     Failure,
@@ -40,7 +40,7 @@ class KeptPreFilter(Kept):
     __slots__ = ("answer", "plugin")
 
     def __init__(self, plugin: PreFilterPlugin) -> None:
-        super().__init__(by_row=False)
+        super().__init__(keepable=answers_by_template(plugin), by_row=False)
         self.plugin = plugin
         self.answer: PreFilterAnswer = None
 
@@ -62,7 +62,9 @@ class KeptFilter(Kept):
     __slots__ = ("_accepted", "plugin", "rejected", "rejections")
 
     def __init__(self, plugin: FilterPlugin) -> None:
-        super().__init__(by_row=bool(getattr(plugin, "node_local", False)))
+        super().__init__(
+            keepable=answers_by_template(plugin), by_row=bool(getattr(plugin, "node_local", False))
+        )
         self.plugin = plugin
         self.rejections: list[Rejection] = []
         self.rejected: NodeMask | None = None
@@ -214,10 +216,13 @@ class KeptScores(Kept):
     )
 
     def __init__(self, weighted: Weighted) -> None:
-        super().__init__(by_row=bool(getattr(weighted.plugin, "node_local", False)))
+        plugin = weighted.plugin
+        super().__init__(
+            keepable=answers_by_template(plugin), by_row=bool(getattr(plugin, "node_local", False))
+        )
         self.weighted = weighted
-        self.keeps_rows = self.by_row or bool(getattr(weighted.plugin, "scores_by_row", False))
-        self.normalizes = getattr(weighted.plugin, "normalize", None) is not None
+        self.keeps_rows = self.by_row or bool(getattr(plugin, "scores_by_row", False))
+        self.normalizes = getattr(plugin, "normalize", None) is not None
         self.raw: Scores = np.zeros(0, dtype=np.int64)
         """Over all rows, 0 where not asked; unless *keeps_rows*, over the feasible ones."""
         self.asked: NodeMask = np.zeros(0, dtype=np.bool_)
@@ -225,7 +230,7 @@ class KeptScores(Kept):
         """The rows that are not *asked*; None where they are more than a few."""
         self.values: Scores | None = None
         """Normalized and weighted, over the feasible rows; None without an answer."""
-        self._normal = Kept(by_row=False)
+        self._normal = Kept(keepable=self.keepable, by_row=False)
         self._silent = False
         self._known: dict[Values, int] = {}
         """The raw scores of rows with certain values."""

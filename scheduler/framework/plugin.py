@@ -27,6 +27,9 @@ Optional attributes:
   promises neither is called once for each changed row.
 - ``scores_by_row = True`` promises for the raw score what ``node_local`` does, except that it may
   depend on other nodes of the cluster, though not on which of them are in the table.
+- Each of the three also promises that pre-filter, filter and raw score depend on the pod's template
+  alone: not on its name, UID, times and status. Then answers are kept and given again for other
+  pods of the template; a plugin that promises none of the three is called for each pod.
 - ``requeue_on`` names the events that could help a pod which the plugin rejected.
 - ``needs`` names further resources that the plugin reads; ``patches`` names, in the same words,
   what the effects of ``pre_bind`` patch.
@@ -188,6 +191,11 @@ def requeue_of(plugin: Plugin) -> Sequence[Requeue] | None:
 def judges_changed_rows(plugin: Plugin) -> bool:
     """Tell whether *plugin* judges every row of a what-if table by that row's own changes."""
     return bool(getattr(plugin, "node_local", False) or getattr(plugin, "each_world", False))
+
+
+def answers_by_template(plugin: Plugin) -> bool:
+    """Tell whether *plugin* answers alike about all pods of a template, in the same cluster."""
+    return judges_changed_rows(plugin) or bool(getattr(plugin, "scores_by_row", False))
 
 
 def needs_of(plugin: Plugin) -> frozenset[str]:

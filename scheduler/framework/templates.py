@@ -141,10 +141,11 @@ class Template:
             return self._feasible
         self._feasible = None
         feasible = judged_closed(question.nodes).feasible
-        reached = 0
+        updated, reached = self._reached, 0
         for each in asked:
+            if reached >= updated:
+                each.update(question)
             reached += 1
-            each.update(question)
             if each.rejected is not None:
                 feasible = feasible & ~each.rejected
                 # Upstream, too, runs no further plugin on a node that one has rejected.
@@ -294,8 +295,15 @@ class Templates:
         self._last: Template | None = None
         self._seen: OrderedDict[_Key, None] = OrderedDict()
 
-    def __len__(self) -> int:
+    @property
+    def count(self) -> int:
+        """How many templates have answers."""
         return len(self._templates)
+
+    @property
+    def size_bytes(self) -> int:
+        """How much memory the answers took before the last decision."""
+        return self._bytes
 
     def about(
         self, profile: Profile, pod: Pod, nodes: NodeTable, observer: Observer

@@ -24,6 +24,7 @@ class DynamicResources:
     """Answers PostFilter that there are no claims to deallocate."""
 
     name = "DynamicResources"
+    node_local = True
 
     def __init__(self, args: DynamicResourcesArgs | None = None) -> None:
         """Accept upstream's arguments: a timeout for work that is not done here."""

@@ -28,6 +28,7 @@ class UnsupportedFeatures:
     """Rejects pods with resource claims, and pods of scheduling groups."""
 
     name = "UnsupportedFeatures"
+    node_local = True
     # No event can help: these fields of a pod are immutable.
     requeue_on: tuple[Requeue, ...] = ()
 

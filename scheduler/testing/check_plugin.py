@@ -19,7 +19,7 @@ import msgspec
 import numpy as np
 
 from scheduler.framework.cluster_event import Change, Requeue
-from scheduler.framework.plugin import judges_changed_rows
+from scheduler.framework.plugin import answers_by_template, judges_changed_rows
 from scheduler.kube.watched import is_known
 from scheduler.model.node import Node
 from scheduler.model.pod import Pod
@@ -75,6 +75,22 @@ def _examine(examination: "_Examination") -> None:
         examination.check_about_the_pod(pod)
         examination.check_hints(pod)
     examination.check_order()
+
+
+def _another_of_its_template(pod: Pod) -> Pod:
+    """Return a pod that differs from *pod* in identity, times and status alone."""
+    generated = any(claim.generated for claim in pod.claims)
+    metadata = msgspec.structs.replace(
+        pod.metadata,
+        name=pod.name if generated else f"{pod.name}-2",
+        uid=f"{pod.uid}-2",
+        resource_version="99",
+        creation_timestamp="2031-01-01T00:00:00Z",
+    )
+    status = msgspec.structs.replace(pod.status, message="another")
+    another = msgspec.structs.replace(pod, metadata=metadata, status=status)
+    assert another.template_key == pod.template_key, f"{pod.key} is of another template"
+    return another
 
 
 class _Examination:
@@ -151,6 +167,9 @@ class _Examination:
         self._agree(first, mixed, f"rows in another order, {about}")
         if self._checked.declared("node_local"):
             self._check_part(pod, table, about)
+        if answers_by_template(self._plugin):
+            what = f"one pod and another of its template, {about}"
+            self._agree(first, self._answers(_another_of_its_template(pod), table), what)
         if before != _frozen(pod, cluster):
             self._checked.fail(f"it changed what it was given; asked about {about}")
 

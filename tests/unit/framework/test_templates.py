@@ -1,10 +1,12 @@
 """Answers that are kept equal those that the plugins would give, whatever happens in between."""
 
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from random import Random
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
+import numpy as np
 import pytest
 
 from hack.fidelity.clusters import make_question
@@ -12,15 +14,18 @@ from hack.fidelity.ours import build_profile, decode
 from scheduler.cache.cluster_cache import ClusterCache
 from scheduler.cycle.comparing import difference
 from scheduler.cycle.scheduling import Attempt, decide
-from scheduler.framework.decision import Bind
+from scheduler.framework.decision import Bind, Retry
+from scheduler.framework.profile import Profile, Weighted
+from scheduler.framework.rejection import Rejection
 from scheduler.framework.templates import Templates
 from scheduler.kube.watched import WATCHED
 from scheduler.model.fact import Resource
 from scheduler.model.node import Node
 from scheduler.model.pod import Pod
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from scheduler.plugins.priority_sort import PrioritySort
+from scheduler.snapshot.arrays import Int64s
+from scheduler.snapshot.node_table import NodeTable
+from scheduler.testing import make_node, make_pod
 
 STEPS: Final = 60
 RESOURCES: Final = {
@@ -148,4 +153,241 @@ def test_kept_answers_equal_fresh_ones(seed: int) -> None:
 
     history.run()
 
-    assert len(history.templates), "no answer was kept"
+    assert history.templates.count, "no answer was kept"
+
+
+# What is asked again.
+
+
+class Counting:
+    """A plugin of every kind that counts the rows it is asked about.
+
+    Args:
+        reads: What it reads of a table.
+    """
+
+    name = "Counting"
+
+    def __init__(self, reads: Callable[[NodeTable], Int64s], **promises: bool) -> None:
+        self.reads = reads
+        self.filtered: list[int] = []
+        self.scored: list[int] = []
+        vars(self).update(promises)
+
+    def filter(self, pod: Pod, nodes: NodeTable) -> Iterator[Rejection]:
+        self.filtered.append(len(nodes))
+        full = self.reads(nodes) > 90
+        if full.any():
+            yield Rejection(full, "node(s) were full")
+
+    def score(self, pod: Pod, nodes: NodeTable) -> Int64s:
+        self.scored.append(len(nodes))
+        return self.reads(nodes).copy()
+
+
+NODES: Final = 30
+
+
+class Asked:
+    """A cluster of thirty nodes, a pod of one template after another, and one plugin."""
+
+    def __init__(self, plugin: Counting, templates: Templates | None = None) -> None:
+        self.plugin = plugin
+        self.cache = ClusterCache()
+        for number in range(NODES):
+            self.cache.add_node(make_node(f"node-{number}"))
+        self.profile = Profile(
+            "py-scheduler", PrioritySort(), filter=(plugin,), score=(Weighted(plugin, 1),)
+        )
+        self.templates = templates or Templates()
+        self.serial = 0
+
+    def decide(self, **says: Any) -> tuple[list[int], list[int]]:
+        """Decide about a further pod; return the numbers of rows that filter and score got."""
+        self.serial += 1
+        pod = make_pod(f"pod-{self.serial}", **says)
+        attempt = Attempt(self.profile, pod, self.cache.view(), {}, templates=self.templates)
+        self.plugin.filtered, self.plugin.scored = [], []
+        kept = decide(attempt)
+        asked = self.plugin.filtered[:], self.plugin.scored[:]
+        assert difference(kept, decide(replace(attempt, templates=None))) == ""
+        return asked
+
+    def place(self, node: str, count: int = 1) -> None:
+        for _ in range(count):
+            self.serial += 1
+            self.cache.assume(make_pod(f"other-{self.serial}"), node)
+
+
+def pod_count(nodes: NodeTable) -> Int64s:
+    return nodes.pod_count
+
+
+def test_nothing_is_asked_about_a_pod_like_the_one_before():
+    asked = Asked(Counting(pod_count, node_local=True))
+
+    assert [asked.decide() for _ in range(4)] == [
+        ([NODES], [NODES]),  # the first of its template, about which nothing is kept
+        ([NODES], [NODES]),
+        ([], []),
+        ([], []),
+    ]
+
+
+def test_a_node_local_plugin_is_asked_about_the_rows_that_have_changed():
+    asked = Asked(Counting(pod_count, node_local=True))
+    asked.decide(), asked.decide()
+
+    asked.place("node-3")
+    asked.place("node-7", 2)
+
+    assert asked.decide() == ([2], [2])
+    assert asked.decide() == ([], [])
+
+
+def test_a_row_with_the_same_numbers_as_another_needs_no_call():
+    asked = Asked(Counting(pod_count, node_local=True))
+    asked.decide(), asked.decide()
+    asked.place("node-3")
+    asked.decide()
+
+    asked.place("node-4")
+
+    assert asked.decide() == ([], [])
+
+
+def test_names_tell_rows_apart_that_have_the_same_numbers():
+    """Otherwise a plugin that reads names would get the answer about another node."""
+
+    def length(nodes: NodeTable) -> Int64s:
+        return nodes.pod_count + np.array([len(name) for name in nodes.names], dtype=np.int64)
+
+    asked = Asked(Counting(length, node_local=True))
+    asked.decide(), asked.decide()
+    asked.place("node-3")
+    asked.decide()
+
+    asked.place("node-14")
+
+    assert asked.decide() == ([1], [1])
+
+
+def test_a_plugin_that_is_not_node_local_is_asked_about_all_rows_when_a_column_changes():
+    asked = Asked(Counting(pod_count, each_world=True))
+    asked.decide(), asked.decide()
+
+    assert asked.decide() == ([], []), "no column that it read has changed"
+    asked.place("node-3")
+    assert asked.decide() == ([NODES], [NODES])
+
+
+def test_a_plugin_that_promises_nothing_is_asked_about_every_pod():
+    """It may read the pod's name, or its status."""
+    asked = Asked(Counting(pod_count))
+
+    assert [asked.decide() for _ in range(4)] == [([NODES], [NODES])] * 4
+
+
+def test_a_change_of_another_column_does_not_matter():
+    asked = Asked(Counting(lambda nodes: nodes.allocatable("cpu") * 0, node_local=True))
+    asked.decide(), asked.decide()
+
+    asked.place("node-3", 5)
+
+    assert asked.decide() == ([], [])
+
+
+def test_a_plugin_that_scores_by_row_is_asked_about_rows_that_become_feasible():
+    plugin = Counting(pod_count, node_local=True)
+    other = Counting(lambda nodes: nodes.allocatable("cpu") * 0, scores_by_row=True)
+    asked = Asked(plugin)
+    asked.profile = replace(asked.profile, score=(Weighted(plugin, 1), Weighted(other, 1)))
+    asked.place("node-3", 95)
+    asked.decide(), asked.decide()
+    other.scored = []
+
+    asked.place("node-5", 95)
+    for uid in [pod.uid for pod in asked.cache.assumed() if pod.node_name == "node-3"]:
+        asked.cache.forget(uid)
+    asked.decide()
+
+    assert other.scored[0] == 1, "node-3 alone; node-5 is not feasible any more"
+
+
+def test_a_reason_that_is_new_is_given_in_the_plugins_order():
+    """Only the plugin knows where it belongs, so it is asked about every row."""
+    asked = Asked(Counting(pod_count, node_local=True))
+    asked.decide(), asked.decide()
+
+    asked.place("node-3", 95)
+
+    assert asked.decide() == ([1, NODES], [])
+    asked.place("node-4", 95)
+    assert asked.decide()[0] == [1]
+
+
+def test_pods_of_another_template_have_answers_of_their_own():
+    asked = Asked(Counting(pod_count, node_local=True))
+    asked.decide(), asked.decide()
+
+    assert asked.decide(labels="app=other") == ([NODES], [NODES])
+    assert asked.decide() == ([], [])
+
+
+def test_all_is_asked_anew_when_rows_come_or_go_or_the_profile_is_replaced():
+    asked = Asked(Counting(pod_count, node_local=True))
+    asked.decide(), asked.decide()
+
+    asked.cache.add_node(make_node("new"))
+    assert asked.decide() == ([NODES + 1], [NODES + 1])
+    asked.cache.remove_node("new")
+    assert asked.decide() == ([NODES], [NODES])
+    asked.profile = replace(asked.profile, generation=1)
+    assert asked.decide() == ([NODES], [NODES])
+    asked.templates.clear()
+    assert asked.decide() == ([NODES], [NODES])
+
+
+def test_a_plugin_that_failed_is_asked_again():
+    plugin = Counting(pod_count, node_local=True)
+    asked = Asked(plugin)
+    asked.decide(), asked.decide()
+    asked.place("node-3")
+
+    def fail(_: NodeTable) -> Int64s:
+        raise RuntimeError("once")
+
+    plugin.reads = fail
+    pod = make_pod("pod-x")
+    attempt = Attempt(asked.profile, pod, asked.cache.view(), {}, templates=asked.templates)
+    assert isinstance(decide(attempt), Retry)
+
+    plugin.reads = pod_count
+    assert asked.decide() == ([NODES], [1]), "the scores stood all the while"
+
+
+def test_answers_take_bounded_memory():
+    template = Templates()
+    asked = Asked(Counting(pod_count, node_local=True), template)
+    asked.decide(), asked.decide(), asked.decide()
+    size_bytes = template.size_bytes
+    assert size_bytes > 8 * NODES
+
+    few = Templates(bytes_maximum=3 * size_bytes)
+    asked = Asked(Counting(pod_count, node_local=True), few)
+    for number in range(20):
+        for _ in range(3):
+            asked.decide(labels=f"app=app-{number}")
+
+    assert few.count in {3, 4}, "the last one is measured when the next one comes"
+    assert few.size_bytes <= 4 * size_bytes
+
+
+def test_a_template_of_which_one_pod_came_displaces_nothing():
+    asked = Asked(Counting(pod_count, node_local=True))
+    asked.decide(), asked.decide()
+
+    for number in range(50):
+        asked.decide(labels=f"app=app-{number}")
+
+    assert asked.templates.count == 1

@@ -23,6 +23,7 @@ COST = Cost(
     beside=0.001,
     arrival_step=0.0,
     beside_step=0.0,
+    step_of="ControlLoop.run",
     own=0.0,
     pods=10,
     done=5,
@@ -88,7 +89,7 @@ def test_costs_beyond_the_limits_are_problems():
     assert found(beside=0.0029) == []
     assert found(beside=0.0041) == ["another pod's decision takes 4.1 times as long"]
     assert found(parked=4) == ["1 of them are neither bound nor parked"]
-    assert found(beside_step=0.06) == ["a step of the loop takes 60 ms"]
+    assert found(beside_step=0.06) == ["a step of ControlLoop.run takes 60 ms"]
     assert found(kept=3_000_000) == ["3.0 MB of 0.0 MB stay"]
 
 

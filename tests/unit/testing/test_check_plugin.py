@@ -136,6 +136,12 @@ BAD = {
         ),
         "node_local is promised, but .* score",
     ),
+    "by name": (
+        scoring(
+            lambda pod, nodes: np.full(len(nodes), len(pod.name), dtype=np.int64), node_local=True
+        ),
+        "one pod and another of its template",
+    ),
     "one mask for all": (
         filtering(lambda _, nodes: Rejection(np.ones(3, dtype=np.bool_), "no")),
         r"filter answered in shape \(3,\) about 8 rows",
