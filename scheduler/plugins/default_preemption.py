@@ -40,6 +40,9 @@ from scheduler.snapshot.tie_break import hash_of
 _ROWS_AT_ONCE: Final = 128
 """Rows in one step of the dry run: more rows save little and lengthen the time between pauses."""
 
+_BUDGETS_AT_ONCE: Final = 512
+"""Disruption budgets that are compiled between two pauses."""
+
 _NEVER: Final = "not eligible due to preemptionPolicy=Never."
 _TERMINATING: Final = "not eligible due to a terminating pod on the nominated node."
 _NO_VICTIMS: Final = "No preemption victims found for incoming pod"
@@ -248,9 +251,7 @@ class _DryRun:
         arranged = []
         for row, pods, helps in zip(tried.tolist(), lower, judged.feasible, strict=True):
             if helps:
-                arranged.append(self._arrange(row, pods))
-                if self._budgets.any:
-                    yield
+                arranged.append((yield from self._arrange(row, pods)))
         return arranged
 
     def find_victims(self, tried: Sequence[_DryRunRow]) -> Generator[None, None, list[Candidate]]:
@@ -284,8 +285,8 @@ class _DryRun:
             for plugin, failure in judged.failures
         )
 
-    def _arrange(self, row: int, pods: Sequence[Pod]) -> _DryRunRow:
-        protected, free = self._budgets.split(pods)
+    def _arrange(self, row: int, pods: Sequence[Pod]) -> Generator[None, None, _DryRunRow]:
+        protected, free = yield from self._budgets.split(pods)
         return _DryRunRow(row, (*protected, *free) if protected else pods, len(protected))
 
     def _reprieve(
@@ -330,16 +331,31 @@ class _NamespaceBudgets:
     any more.
     """
 
-    def __init__(self, written: Iterable[PodDisruptionBudget]) -> None:
-        budgets = [(each, selector) for each in written if (selector := _selector_of(each))]
-        self.allowed = np.array([x.status.disruptions_allowed for x, _ in budgets], dtype=np.int64)
+    def __init__(self) -> None:
+        self.allowed: Int64s = np.zeros(0, dtype=np.int64)
         self._disrupted: dict[str, set[int]] = {}
         self._matching: dict[Hashable, Rows] = {}
         self._index: MatchIndex[tuple[int, Selector]] = MatchIndex()
-        for number, (budget, selector) in enumerate(budgets):
+
+    def read(self, written: Iterable[PodDisruptionBudget]) -> Iterator[None]:
+        """Compile the budgets, with pauses."""
+        allowed: list[int] = []
+        for budget in written:
+            selector = _selector_of(budget)
+            if selector is None:
+                continue
+            number = len(allowed)
+            allowed.append(budget.status.disruptions_allowed)
             self._index.add((number, selector), None, selector)
             for name in budget.status.disrupted_pods:
                 self._disrupted.setdefault(name, set()).add(number)
+            if not len(allowed) % _BUDGETS_AT_ONCE:
+                yield
+        self.allowed = np.array(allowed, dtype=np.int64)
+
+    def has_matched(self, pod: Pod) -> bool:
+        """Tell whether pods with the same labels were matched before."""
+        return pod.label_set in self._matching
 
     def matching(self, pod: Pod) -> Rows:
         """Return the numbers of the budgets from which an eviction of *pod* is subtracted."""
@@ -358,37 +374,42 @@ class _Budgets:
 
     def __init__(self, objects: ClusterObjects) -> None:
         self._objects = objects
-        self.any = any(True for _ in objects.all(Resource.POD_DISRUPTION_BUDGET))
+        self._any = any(True for _ in objects.all(Resource.POD_DISRUPTION_BUDGET))
         self._known: dict[str, _NamespaceBudgets] = {}
 
-    def split(self, pods: Sequence[Pod]) -> tuple[Sequence[Pod], Sequence[Pod]]:
+    def split(
+        self, pods: Sequence[Pod]
+    ) -> Generator[None, None, tuple[Sequence[Pod], Sequence[Pod]]]:
         """Split *pods*, the most important first, into those that a budget protects and the rest.
 
         The most important pods use up what a budget allows. Each node counts for itself, as
         upstream does (filterPodsWithPDBViolation): only one of them will be chosen.
         """
-        if not self.any:
+        if not self._any:
             return (), pods
         protected: list[Pod] = []
         free: list[Pod] = []
         spent: dict[str, Int64s] = {}
         for pod in pods:
-            (protected if self._protect(pod, spent) else free).append(pod)
+            budgets = self._known.get(pod.namespace)
+            if budgets is None:
+                budgets = self._known[pod.namespace] = _NamespaceBudgets()
+                yield from budgets.read(self._objects.budgets(pod.namespace))
+            if not budgets.has_matched(pod):
+                yield
+            (protected if _protect(budgets, pod, spent) else free).append(pod)
         return protected, free
 
-    def _protect(self, pod: Pod, spent: dict[str, Int64s]) -> bool:
-        """Subtract *pod* from every budget that matches it; tell whether one is violated."""
-        budgets = self._known.get(pod.namespace)
-        if budgets is None:
-            budgets = _NamespaceBudgets(self._objects.budgets(pod.namespace))
-            self._known[pod.namespace] = budgets
-        matching = budgets.matching(pod)
-        if not len(matching):
-            return False
-        if pod.namespace not in spent:
-            spent[pod.namespace] = np.zeros(len(budgets.allowed), dtype=np.int64)
-        spent[pod.namespace][matching] += 1
-        return bool((spent[pod.namespace][matching] > budgets.allowed[matching]).any())
+
+def _protect(budgets: _NamespaceBudgets, pod: Pod, spent: dict[str, Int64s]) -> bool:
+    """Subtract *pod* from all of *budgets* that match it; tell whether one is violated."""
+    matching = budgets.matching(pod)
+    if not len(matching):
+        return False
+    if pod.namespace not in spent:
+        spent[pod.namespace] = np.zeros(len(budgets.allowed), dtype=np.int64)
+    spent[pod.namespace][matching] += 1
+    return bool((spent[pod.namespace][matching] > budgets.allowed[matching]).any())
 
 
 def _selector_of(written: PodDisruptionBudget) -> Selector | None:

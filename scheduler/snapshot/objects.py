@@ -8,11 +8,9 @@ Source: ``plugins/volumebinding/passive_assume_cache.go``.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import Final
 
 from scheduler.model.fact import KubeObject, Resource, ResourceName
 from scheduler.model.objects import CustomObject, Namespace, Owned, PodDisruptionBudget, Service
-from scheduler.model.selectors import Selector
 from scheduler.model.storage import (
     CsiDriver,
     CsiNode,
@@ -23,12 +21,6 @@ from scheduler.model.storage import (
 )
 from scheduler.model.trust import NODE_DISTRUST, Distrust
 from scheduler.snapshot.change_log import ChangeLog, Reads
-
-_SELECTED_NAMES_KEPT: Final = 1 << 17
-"""How many names of namespaces all kept selections have together: a few megabytes."""
-
-_SELECTION_AT_LEAST: Final = 64
-"""How many names a selection counts for, beside those that it has."""
 
 _ObjectKey = tuple[ResourceName, str, str]
 """Resource, namespace and name."""
@@ -49,8 +41,6 @@ class ClusterObjects:
 
     def __init__(self) -> None:
         self._kinds: dict[ResourceName, dict[str, dict[str, KubeObject]]] = {}
-        self._selected: dict[Selector, frozenset[str]] = {}
-        self._selected_names = 0
         # The API server's versions of assumed objects.
         self._api_versions: dict[_ObjectKey, KubeObject] = {}
         self._by_class: dict[str, dict[str, PersistentVolume]] = {}
@@ -80,14 +70,12 @@ class ClusterObjects:
     def put(self, resource: ResourceName, item: KubeObject) -> None:
         """Store the newest version of *item*; an assumption about it ends."""
         self._note(resource)
-        self._forget_selections(resource)
         self._api_versions.pop(_key_of(resource, item), None)
         self._set(resource, item)
 
     def drop(self, resource: ResourceName, item: KubeObject) -> None:
         """Remove *item*; an assumption about it ends."""
         self._note(resource)
-        self._forget_selections(resource)
         self._api_versions.pop(_key_of(resource, item), None)
         namespaces = self._kinds.get(resource, {})
         names = namespaces.get(item.metadata.namespace, {})
@@ -196,28 +184,6 @@ class ClusterObjects:
         """Return the labels of a namespace; none if it is unknown."""
         found = self.get(Resource.NAMESPACE, "", name)
         return found.metadata.labels if isinstance(found, Namespace) else {}
-
-    def namespaces(self, selector: Selector) -> frozenset[str]:
-        """Return the names of the namespaces whose labels *selector* matches."""
-        self._read(Resource.NAMESPACE)
-        found = self._selected.get(selector)
-        if found is None:
-            found = self._selected[selector] = frozenset(
-                each.metadata.name
-                for each in self.all(Resource.NAMESPACE)
-                if selector.matches(each.metadata.labels)
-            )
-            # By names and not by selections: one of fifty thousand namespaces takes megabytes.
-            self._selected_names += _SELECTION_AT_LEAST + len(found)
-            while self._selected_names > _SELECTED_NAMES_KEPT and len(self._selected) > 1:
-                oldest = self._selected.pop(next(iter(self._selected)))
-                self._selected_names -= _SELECTION_AT_LEAST + len(oldest)
-        return found
-
-    def _forget_selections(self, resource: ResourceName) -> None:
-        if resource == Resource.NAMESPACE:
-            self._selected.clear()
-            self._selected_names = 0
 
     def distrusts(self, owner: str) -> Collection[Distrust]:
         """Return the nodes that are distrusted for pods of *owner* (see `owner_of`)."""

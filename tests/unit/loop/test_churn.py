@@ -40,6 +40,7 @@ BOUNDED = {
     # A series begins when it is first used; no value of a label is made up by users.
     ".metrics._histograms[]": 300,
     ".metrics._counters[]": 300,
+    "._plugin_durations": 300,  # filled when a cycle is drawn at random to be measured
     # Numbers are compacted once there are many more than rows.
     ".taints.sets": 128,
     ".taints._numbers": 128,
