@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
 from benchmarks.objects import PODS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from benchmarks.fast_client import FastClient
+    from collections.abc import AsyncGenerator, Callable
 
 
 class _Meta(msgspec.Struct):
-    name: str
+    name: str = ""  # the Status of an ERROR has none
 
 
 class _Pod(msgspec.Struct):
@@ -27,6 +26,14 @@ class _Pod(msgspec.Struct):
 class _Event(msgspec.Struct):
     type: str
     object: _Pod
+
+
+class Watches(Protocol):
+    """What is needed of a client."""
+
+    def watch(self, path: str) -> AsyncGenerator[bytes, None]:
+        """Yield the lines of a watch until the server ends it."""
+        ...
 
 
 class BoundPods:
@@ -41,7 +48,7 @@ class BoundPods:
     """
 
     def __init__(
-        self, client: FastClient, namespace: str, count: int, seen: Callable[[int], None]
+        self, client: Watches, namespace: str, count: int, seen: Callable[[int], None]
     ) -> None:
         self.stamps: dict[str, float] = {}
         self._client = client
@@ -52,18 +59,21 @@ class BoundPods:
     async def watch(self) -> None:
         """Return once all are bound.
 
-        The server may end a watch, and does so where it is not read fast enough; the next one
-        begins with all that is bound.
+        The server may end a watch, and does so, with an ERROR or without, where it is not read fast
+        enough; the next one begins with all that is bound.
         """
         decode = msgspec.json.Decoder(_Event).decode
         while len(self.stamps) < self._count:
-            async for line in self._client.watch(self._path):
-                event = decode(line)
-                if event.type in {"ADDED", "MODIFIED"}:
-                    self.stamps.setdefault(event.object.metadata.name, time.monotonic())
-                    self._seen(len(self.stamps))
-                if len(self.stamps) >= self._count:
-                    break
+            async with contextlib.aclosing(self._client.watch(self._path)) as lines:
+                async for line in lines:
+                    event = decode(line)
+                    if event.type == "ERROR":
+                        break
+                    if event.type in {"ADDED", "MODIFIED"}:
+                        self.stamps.setdefault(event.object.metadata.name, time.monotonic())
+                        self._seen(len(self.stamps))
+                    if len(self.stamps) >= self._count:
+                        break
 
     async def wait(self, idle_seconds: float) -> bool:
         """Watch until all pods are bound, or none was for so long; return whether all are."""

@@ -15,7 +15,7 @@ from hack.api import ApiError
 from hack.kubeconfig import read_kubeconfig
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
+    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterable
     from pathlib import Path
 
     from hack.kubeconfig import Access
@@ -103,7 +103,7 @@ class FastClient:
             for _ in range(self._connections):
                 group.create_task(worker())
 
-    async def watch(self, path: str) -> AsyncIterator[bytes]:
+    async def watch(self, path: str) -> AsyncGenerator[bytes, None]:
         """Yield the lines of a watch, undecoded, until the server ends it."""
         reader, writer = await asyncio.open_connection(
             self._host, self._port, ssl=self._access.context, limit=_LINE_BYTES

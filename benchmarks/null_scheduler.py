@@ -44,30 +44,29 @@ _WATCH: Final = (
 
 
 class Meta(msgspec.Struct, rename="camel"):
-    """What is read of a pod's metadata."""
+    """What is read of a pod's metadata; nothing where the event is an ERROR."""
 
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+
+
+class _Gate(msgspec.Struct, frozen=True):
     name: str
-    namespace: str
-    uid: str
-    resource_version: str
-    deletion_timestamp: str = ""
 
 
-class _Gate(msgspec.Struct):
-    name: str
-
-
-class _Spec(msgspec.Struct, rename="camel"):
+class _Spec(msgspec.Struct, rename="camel", frozen=True):
     scheduler_name: str = ""
     node_name: str = ""
-    scheduling_gates: list[_Gate] = []
+    scheduling_gates: tuple[_Gate, ...] = ()
 
 
 class Pod(msgspec.Struct):
     """What is read of a pod."""
 
     metadata: Meta
-    spec: _Spec
+    spec: _Spec = _Spec()
 
 
 class _Event(msgspec.Struct):
@@ -103,12 +102,15 @@ class NullScheduler:
         decode = msgspec.json.Decoder(_Event).decode
         seen: set[str] = set()
         while True:  # the server may end a watch; the next one begins with all that is there
-            async for line in self._client.watch(_WATCH):
-                event = decode(line)
-                pod = event.object
-                if event.type == "ADDED" and pod.metadata.uid not in seen:
-                    seen.add(pod.metadata.uid)
-                    self._admit(pod)
+            async with contextlib.aclosing(self._client.watch(_WATCH)) as lines:
+                async for line in lines:
+                    event = decode(line)
+                    if event.type == "ERROR":
+                        break
+                    pod = event.object
+                    if event.type == "ADDED" and pod.metadata.uid not in seen:
+                        seen.add(pod.metadata.uid)
+                        self._admit(pod)
 
     def _admit(self, pod: Pod) -> None:
         if pod.spec.node_name:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,7 +30,7 @@ DEFAULT_MODES = ("drain", "stream")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the turns and print a table; 1 if a placement was wrong."""
+    """Run the turns and print a table; return 1 if a run failed or a placement was wrong."""
     options = _options(arguments)
     try:
         measurements = list(_measurements(options))
@@ -37,12 +38,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(error, file=sys.stderr)
         return 2
     progress = Progress(len(measurements))
-    runs = [_measure(each, progress, options.results) for each in measurements]
+    runs = [run for each in measurements if (run := _measure(each, progress, options.results))]
     print(throughput_tables(runs))
     wrong = [run for run in runs if run.problems]
     for run in wrong:
         print(f"{run.file_name}: {'; '.join(run.problems)}", file=sys.stderr)
-    return 1 if wrong else 0
+    return 1 if wrong or len(runs) < len(measurements) else 0
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -89,10 +90,19 @@ def _measurements(options: argparse.Namespace) -> Iterator[Measurement]:
                     yield Measurement(found, scheduler, mode, turn)
 
 
-def _measure(measurement: Measurement, progress: Progress, directory: Path) -> Run:
-    name = f"{measurement.workload.name}, {measurement.mode}, {measurement.scheduler.name}"
-    progress.begin(f"{name}, turn {measurement.turn}")
-    run = uvloop.run(run_once(measurement, progress.step))
+def _measure(measurement: Measurement, progress: Progress, directory: Path) -> Run | None:
+    """Measure once and save the result; None where the run failed, which is shown."""
+    name = (
+        f"{measurement.workload.name}, {measurement.mode}, {measurement.scheduler.name}, "
+        f"turn {measurement.turn}"
+    )
+    progress.begin(name)
+    try:
+        run = uvloop.run(run_once(measurement, progress.step))
+    except Exception as error:  # noqa: BLE001 - the runs of hours before and after it count
+        traceback.print_exception(error)
+        progress.end(f"{name}: FAILED: {error}")
+        return None
     results.save(run, directory)
     progress.end(_line(run))
     return run

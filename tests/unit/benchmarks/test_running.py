@@ -1,11 +1,14 @@
 """The parts of a run that need no control plane: answers, bodies, progress, options, trees."""
 
+import asyncio
 import io
 import json
 
+import msgspec
 import pytest
 
 from benchmarks import throughput, trees
+from benchmarks.bound_pods import BoundPods
 from benchmarks.decision import decisions, kept_templates, measure
 from benchmarks.fast_client import parse_answer
 from benchmarks.kinds import KINDS, MEASURED, PLAIN, PodMaker, cluster, decisions_possible
@@ -13,6 +16,7 @@ from benchmarks.null_plan import Answer, Plan, read_plan
 from benchmarks.null_scheduler import (
     Meta,
     Pod,
+    _Event,
     _Spec,
     binding_body,
     condition_body,
@@ -91,6 +95,54 @@ def test_a_plan_survives_its_file_and_answers_by_number(tmp_path):
         "n1",
         "n2",
     ]
+
+
+class BrokenWatches:
+    """Ends its first watch with an ERROR, its second one silently, as an API server may."""
+
+    def __init__(self):
+        self.lines = [
+            [b'{"type":"ADDED","object":{"metadata":{"name":"a"}}}', EXPIRED],
+            [],
+            [
+                b'{"type":"ADDED","object":{"metadata":{"name":"a"}}}',
+                b'{"type":"DELETED","object":{"metadata":{"name":"c"}}}',
+                b'{"type":"MODIFIED","object":{"metadata":{"name":"b"}}}',
+            ],
+        ]
+
+    async def watch(self, path):
+        assert path == "/api/v1/namespaces/measured/pods?watch=1&fieldSelector=spec.nodeName!%3D"
+        for line in self.lines.pop(0):
+            yield line
+
+
+EXPIRED = b'{"type":"ERROR","object":{"kind":"Status","metadata":{},"code":410}}'
+
+
+async def test_bound_pods_are_counted_once_over_broken_watches():
+    counts = []
+    bound = BoundPods(BrokenWatches(), "measured", 2, counts.append)
+
+    assert await bound.wait(60)
+    assert set(bound.stamps) == {"a", "b"}
+    assert counts == [1, 1, 2]
+
+
+async def test_a_run_ends_when_nothing_is_bound_any_more():
+    class Silent:
+        async def watch(self, path):
+            yield b'{"type":"ADDED","object":{"metadata":{"name":"a"}}}'
+            await asyncio.Event().wait()
+
+    bound = BoundPods(Silent(), "measured", 2, lambda count: None)
+
+    assert not await bound.wait(0.01)
+    assert set(bound.stamps) == {"a"}
+
+
+def test_the_null_scheduler_reads_an_error_of_a_watch():
+    assert msgspec.json.decode(EXPIRED, type=_Event).type == "ERROR"
 
 
 class Terminal(io.StringIO):
