@@ -9,7 +9,9 @@ the figures. ``--tree`` names another checkout, whose scheduler runs in turns wi
 
 import argparse
 import asyncio
+import json
 import os
+import signal
 import ssl
 import statistics
 import subprocess
@@ -278,8 +280,11 @@ def _cpu_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / _TICK
 
 
-async def _one_run(tree: Path, options: argparse.Namespace) -> tuple[float, float]:
-    """Run one scheduler; return milliseconds of CPU for each pod, and pods a second."""
+async def _one_run(
+    tree: Path, options: argparse.Namespace
+) -> tuple[float, float, dict[str, float]]:
+    """Run one scheduler; return milliseconds of CPU for each pod, pods a second, and the parts."""
+    spent: dict[str, float] = {}
     cluster = _Cluster(options.nodes, options.pods, options.outstanding, options.warm)
     with tempfile.TemporaryDirectory() as name:
         directory = Path(name)
@@ -297,7 +302,9 @@ async def _one_run(tree: Path, options: argparse.Namespace) -> tuple[float, floa
             "leaderElection": {"leaderElect": False},
         }
         config.write_text(yaml.safe_dump(configuration(fields)))
-        command = [sys.executable, *options.python, "-m", "scheduler", "run"]
+        shares = directory / "parts.json"
+        sampled = [str(_ROOT / "benchmarks/sampled.py"), str(shares)] if options.parts else []
+        command = [sys.executable, *sampled, "-m", "scheduler", "run"]
         command += ["--log-level=warning", "--log-format=json", f"--kubeconfig={kubeconfig}"]
         command += ["--bind-address=127.0.0.1", "--port=0", f"--config={config}"]
         process = subprocess.Popen(command, cwd=tree)  # noqa: ASYNC220 - ours
@@ -306,6 +313,8 @@ async def _one_run(tree: Path, options: argparse.Namespace) -> tuple[float, floa
             while not cluster.bound >= cluster.warm:
                 assert process.poll() is None, "the scheduler has ended"
                 await asyncio.sleep(0.01)
+            if options.parts:
+                process.send_signal(signal.SIGUSR1)
             if options.profile:
                 subprocess.Popen(  # noqa: ASYNC220 - ours
                     ["perf", "record", "-q", "-g", "-p", str(process.pid), "-o", options.profile]
@@ -313,12 +322,19 @@ async def _one_run(tree: Path, options: argparse.Namespace) -> tuple[float, floa
             began = time.monotonic()
             await cluster.finished.wait()
             seconds = time.monotonic() - began
+            if options.parts:
+                shares.unlink(missing_ok=True)
+                process.send_signal(signal.SIGUSR1)
+                while not shares.exists() or not shares.read_bytes():  # noqa: ASYNC110 - a file
+                    await asyncio.sleep(0.05)
+                spent = json.loads(shares.read_bytes())
         finally:
             process.terminate()
             await asyncio.to_thread(process.wait)
             server.close()
     counted = options.pods - options.warm
-    return (cluster.cpu_until - cluster.cpu_from) * 1000 / counted, counted / seconds
+    cpu = (cluster.cpu_until - cluster.cpu_from) * 1000 / counted
+    return cpu, counted / seconds, {part: share * cpu for part, share in spent.items()}
 
 
 def _options() -> argparse.Namespace:
@@ -329,8 +345,8 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--outstanding", type=int, default=512)
     parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--tree", type=Path, action="append", default=[])
-    parser.add_argument("--python", nargs="*", default=[])
-    parser.add_argument("--profile", default="")
+    parser.add_argument("--parts", action="store_true", help="sample where the time goes")
+    parser.add_argument("--profile", default="", help="where perf writes its record of the process")
     return parser.parse_args()
 
 
@@ -341,13 +357,18 @@ def main() -> None:
     options = _options()
     trees = [_ROOT, *options.tree]
     found: dict[Path, list[float]] = {tree: [] for tree in trees}
+    parts: dict[Path, dict[str, float]] = {}
     for _ in range(options.turns):
         for tree in trees:
-            cpu, rate = uvloop.run(_one_run(tree, options))
+            cpu, rate, spent = uvloop.run(_one_run(tree, options))
+            if cpu <= min(found[tree], default=cpu):
+                parts[tree] = spent
             found[tree].append(cpu)
             print(f"  {tree}: {cpu:.3f} ms CPU a pod, {rate:.0f} pods/s", flush=True)
     for tree, figures in found.items():
         print(f"{tree}: {min(figures):.3f} least, {statistics.median(figures):.3f} median")
+        for part, cpu in sorted(parts[tree].items(), key=lambda each: -each[1]):
+            print(f"    {cpu * 1000:>6.0f} µs  {part}")
 
 
 if __name__ == "__main__":

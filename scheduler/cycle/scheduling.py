@@ -144,9 +144,9 @@ def schedule(attempt: Attempt) -> Cycle:
         yield PAUSE
         if attempt.extenders:
             filtered = yield from _filter_by_extenders(attempt, filtered, nodes)
-        if not filtered.feasible.any():
+        rows = filtered.rows
+        if not len(rows):
             return (yield from _post_filter(attempt, pre_filtered, filtered))
-        rows = filtered.feasible.nonzero()[0]
         if profile.percentage_of_nodes_to_score:
             rows = rows_to_score(attempt, rows)
         tied = rows

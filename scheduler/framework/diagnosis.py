@@ -7,12 +7,13 @@ The texts are upstream's, to the letter: people and tools read them
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from scheduler.errors import PluginError
 from scheduler.framework.rejection import Failure, NodeMask
+from scheduler.snapshot.arrays import Rows
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -24,7 +25,7 @@ class Verdict:
     nodes: NodeMask
     resolvable: NodeMask
 
-    def among(self, rows: NDArray[np.intp], size: int) -> "Verdict":
+    def among(self, rows: Rows, size: int) -> "Verdict":
         """Return this verdict for the table of *size* from which its *rows* were selected."""
         assert len(rows) == len(self.nodes)
         nodes, resolvable = np.zeros((2, size), dtype=np.bool_)
@@ -32,7 +33,7 @@ class Verdict:
         return Verdict(self.plugin, self.reason, nodes, resolvable)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Filtered:
     """What the filters answered about every row of a table.
 
@@ -45,6 +46,11 @@ class Filtered:
     feasible: NodeMask
     verdicts: tuple[Verdict, ...]
     failures: tuple[tuple[str, Failure], ...] = ()
+
+    @cached_property
+    def rows(self) -> Rows:
+        """The numbers of the feasible rows."""
+        return self.feasible.nonzero()[0]
 
     def raise_failure(self) -> None:
         """Raise PluginError if some row could not be judged: the attempt ends there."""

@@ -207,6 +207,7 @@ class KeptScores(Kept):
         "_normal",
         "_silent",
         "_unasked",
+        "adds_by_row",
         "asked",
         "keeps_rows",
         "normalizes",
@@ -223,6 +224,8 @@ class KeptScores(Kept):
         self.weighted = weighted
         self.keeps_rows = self.by_row or bool(getattr(plugin, "scores_by_row", False))
         self.normalizes = getattr(plugin, "normalize", None) is not None
+        self.adds_by_row = self.keeps_rows and not self.normalizes
+        """Whether the raw scores are what counts, row by row."""
         self.raw: Scores = np.zeros(0, dtype=np.int64)
         """Over all rows, 0 where not asked; unless *keeps_rows*, over the feasible ones."""
         self.asked: NodeMask = np.zeros(0, dtype=np.bool_)
@@ -243,9 +246,9 @@ class KeptScores(Kept):
         )
 
     @property
-    def adds_by_row(self) -> bool:
-        """Whether the raw scores are what counts, row by row."""
-        return self.keeps_rows and not self.normalizes
+    def is_current(self) -> bool:
+        """Whether nothing has to be asked if the same rows are feasible as the last time."""
+        return self.stands and not self.stale_rows and (self.adds_by_row or self._normal.stands)
 
     def update(
         self, question: Question, rows: Rows, table: NodeTable, feasible: NodeMask | None

@@ -54,7 +54,7 @@ class Template:
 
     __slots__ = (
         "_closed",
-        "_feasible",
+        "_filtered",
         "_filters",
         "_pre_filtered",
         "_pre_filters",
@@ -79,7 +79,7 @@ class Template:
         self._pre_filtered: PreFilterResult | None = None
         self._filters = [KeptFilter(each) for each in profile.filter]
         self._scores = [KeptScores(each) for each in profile.score]
-        self._feasible: NodeMask | None = None
+        self._filtered: Filtered | None = None
         self._reached = 0
         """How many filters were asked before no row was feasible any more."""
         self._skipped: frozenset[str] = frozenset()
@@ -123,27 +123,30 @@ class Template:
             )
         return result
 
-    def filter(self, question: Question, skipped: frozenset[str]) -> NodeMask:
-        """Return the rows that no filter but those *skipped* rejects.
+    def filter(self, question: Question, skipped: frozenset[str]) -> Filtered:
+        """Return which rows no filter but those *skipped* rejects; see `verdicts` for the others.
+
+        If those are the same rows as the last time, so is the object.
 
         Raises:
             PluginError: If a plugin fails.
             Unkeepable: If one could not judge some rows.
         """
         closed = question.nodes.change_logs.closed.position
-        known = self._feasible is not None and self._closed == closed
+        known = self._filtered is not None and self._closed == closed
         changed = not known or self._skipped != skipped
         asked = [each for each in self._filters if each.plugin.name not in skipped]
         for each in asked[: self._reached]:
-            changed |= each.update(question)
+            if not each.stands or each.stale_rows:
+                changed |= each.update(question)
         if not changed:
-            assert self._feasible is not None
-            return self._feasible
-        self._feasible = None
+            assert self._filtered is not None
+            return self._filtered
+        self._filtered = None
         feasible = judged_closed(question.nodes).feasible
         updated, reached = self._reached, 0
         for each in asked:
-            if reached >= updated:
+            if reached >= updated:  # the others are up to date
                 each.update(question)
             reached += 1
             if each.rejected is not None:
@@ -152,8 +155,8 @@ class Template:
                 if not feasible.any():
                     break
         self._reached, self._skipped, self._closed = reached, skipped, closed
-        self._feasible = feasible
-        return feasible
+        self._filtered = Filtered(feasible, ())
+        return self._filtered
 
     def verdicts(self, nodes: NodeTable) -> Judged:
         """Return why the rows are not feasible, in the order of the plugins."""
@@ -168,7 +171,7 @@ class Template:
         if not self._scores:
             return np.ones(len(rows), dtype=np.int64)
         scored, self._scored = self._scored, None
-        same = scored is not None and np.array_equal(rows, scored)
+        same = scored is not None and (rows is scored or np.array_equal(rows, scored))
         feasible = None
         if not same:
             feasible = np.zeros(len(question.nodes), dtype=np.bool_)
@@ -177,6 +180,8 @@ class Template:
         changed = not same
         with question.observer.extension_point("Score"):
             for each in self._scores:
+                if same and each.is_current:
+                    continue
                 new = each.update(question, rows, table, feasible)
                 if new is None:
                     continue
@@ -186,8 +191,8 @@ class Template:
                     changed = True
         if scored is None:  # the first time, or a plugin failed the last time
             new_rows = [np.arange(len(self._sum))]
-        for new in new_rows:
-            self._add_up(new)
+        if new_rows:
+            self._add_up(np.concatenate(new_rows))
         if changed:
             self._add_up_values()
         self._scored = scored if same else rows
@@ -237,13 +242,14 @@ class KeptAnswers:
         if pre_filtered.only is None and 2 * len(nominated) <= len(nodes):
             try:
                 with observer.extension_point("Filter"):
-                    feasible = self.template.filter(question, pre_filtered.skipped)
-                    verdicts: tuple[Verdict, ...] = ()
+                    filtered = self.template.filter(question, pre_filtered.skipped)
                     if nominated:
-                        return self._with_nominated(feasible, pre_filtered.skipped, nominated)
-                    if with_verdicts or not feasible.any():
+                        skipped = pre_filtered.skipped
+                        return self._with_nominated(filtered.feasible, skipped, nominated)
+                    if with_verdicts or not len(filtered.rows):
                         verdicts = tuple(self.template.verdicts(nodes).verdicts)
-                    return Filtered(feasible, verdicts)
+                        return Filtered(filtered.feasible, verdicts)
+                    return filtered
             except Unkeepable:
                 pass  # run below, in full: the usual way says what follows from rows not judged
         return filter_nodes(self.template.profile, pre_filtered, pod, nodes, nominated, observer)

@@ -55,26 +55,44 @@ class TaintSets:
         self.sets: list[tuple[Taint, ...]] = []
         self.changes = ChangeLog()
         self._numbers: dict[tuple[Taint, ...], int] = {}
+        # How many rows have each list; a number that no row has is used again.
+        self._rows: list[int] = []
+        self._free: list[int] = []
 
-    def set(self, row: int, taints: tuple[Taint, ...], rows: int) -> None:
-        """Set the taints of *row*, of *rows* rows in all."""
+    def set(self, row: int, taints: tuple[Taint, ...]) -> None:
+        """Set the taints of *row*, which has none yet."""
         if row >= len(self.ids):
             self.ids = np.concatenate([self.ids, np.zeros(row + 1, dtype=np.int32)])
-        # Lists that no node has any more are dropped once they are the majority: seldom, so that
-        # the pass over all rows costs little for each change.
-        if taints not in self._numbers and len(self.sets) > 2 * rows + 64:
-            self._compact(rows)
-        number = self._numbers.setdefault(taints, len(self.sets))
-        if number == len(self.sets):
-            self.sets.append(taints)
+        number = self._numbers.get(taints)
+        if number is None:
+            number = self._numbers[taints] = self._number_of(taints)
+        self._rows[number] += 1
         self.ids[row] = number
         self.changes.note(row)
 
-    def _compact(self, rows: int) -> None:
-        """Drop the lists that no row has any more."""
-        used, self.ids[:rows] = np.unique(self.ids[:rows], return_inverse=True)
-        self.sets = [self.sets[number] for number in used.tolist()]
-        self._numbers = {taints: number for number, taints in enumerate(self.sets)}
+    def remove(self, row: int) -> None:
+        """Forget the taints of *row*, and their list if no other row has it."""
+        # At once: a list may be a megabyte, and most that are forgotten never come back.
+        number = int(self.ids[row])
+        self._rows[number] -= 1
+        assert self._rows[number] >= 0, f"row {row} has no taints to forget"
+        if not self._rows[number]:
+            del self._numbers[self.sets[number]]
+            self.sets[number] = ()
+            self._free.append(number)
+
+    def move(self, source: int, target: int) -> None:
+        """Move the taints of row *source* to row *target*, whose own were removed."""
+        self.ids[target] = self.ids[source]
+
+    def _number_of(self, taints: tuple[Taint, ...]) -> int:
+        if self._free:
+            number = self._free.pop()
+            self.sets[number] = taints
+            return number
+        self.sets.append(taints)
+        self._rows.append(0)
+        return len(self.sets) - 1
 
 
 class ChangeLogs:
@@ -270,7 +288,9 @@ class ClusterColumns:
         if self.unschedulable[row] != new.spec.unschedulable:
             self.unschedulable[row] = int(new.spec.unschedulable)
         if old is None or old.spec.taints != new.spec.taints:
-            self.taints.set(row, new.spec.taints, len(self.nodes))
+            if old is not None:
+                self.taints.remove(row)
+            self.taints.set(row, new.spec.taints)
         if old is None:
             self.labels.set(row, new)
         elif old.metadata.labels != new.metadata.labels:
@@ -365,6 +385,7 @@ class ClusterColumns:
         self._set_allocatable(row, {} if node.malformed else node.allocatable, {})
         self._set_images(row, node, Node(metadata=node.metadata))
         self._set_features(row, node.status.declared_features, 0)
+        self.taints.remove(row)
         self.unschedulable[row] = 0
         self.closed.pop(row, None)
 
@@ -387,7 +408,7 @@ class ClusterColumns:
         self.pod_sets.move(source, target, pods)
         self.disks.move(source, target, pods)
         self.volumes.move(source, target)
-        self.taints.ids[target] = self.taints.ids[source]
+        self.taints.move(source, target)
         self.labels.set(target, node)
         if source in self.closed:
             self.closed[target] = self.closed.pop(source)

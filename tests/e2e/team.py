@@ -255,8 +255,9 @@ class Team:
         """
         for pod in pods:
             since = datetime.fromisoformat(self._scheduled(pod)["lastTransitionTime"])
-            # The stamp has lost its fraction.
-            over = since + timedelta(seconds=1 + BACKOFF_SECONDS)
+            # The stamp has lost its fraction, and a backoff ends with a whole second of the
+            # scheduler's clock: pods that were refused on both sides of one would go in that order.
+            over = since + timedelta(seconds=2 + BACKOFF_SECONDS)
             until(lambda over=over: datetime.now(UTC) > over, f"{pod} may be tried again")
 
     def expect_gone(self, pod: str) -> None:

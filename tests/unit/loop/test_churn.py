@@ -26,6 +26,7 @@ from scheduler.model.fact import Added, Deleted, Fact, Resource
 from scheduler.model.node import Node
 from scheduler.model.objects import Namespace
 from scheduler.model.pod import Pod
+from scheduler.observe.metrics import Counts, Distributions
 from scheduler.snapshot import pod_sets
 from scheduler.testing import make_node, make_pod
 from scheduler.testing.builders import make_object
@@ -37,10 +38,6 @@ BOUNDED = {
     "._history._entries": 5000,  # what happened to pods is of interest after they are gone
     "._templates._seen": templates._SEEN_MAXIMUM,
     ".pod_sets._columns": pod_sets._COLUMNS_KEPT,
-    # A series begins when it is first used; no value of a label is made up by users.
-    ".metrics._histograms[]": 300,
-    ".metrics._counters[]": 300,
-    "._plugin_durations": 300,  # filled when a cycle is drawn at random to be measured
     # Numbers are compacted once there are many more than rows.
     ".taints.sets": 128,
     ".taints._numbers": 128,
@@ -51,6 +48,7 @@ BOUNDED = {
 # Answers about templates are bounded in bytes (tests/unit/framework).
 WITHIN = (*BOUNDED, "._templates.", ".pod_sets._index", ".pod_sets._scoped")
 """What these tables are part of, or refer to."""
+SERIES_MAXIMUM = 200
 WATCHING = (Resource.POD, Resource.FAILED_POD, Resource.NODE, Resource.NAMESPACE)
 
 
@@ -170,6 +168,10 @@ def tables(cluster: Harness) -> Counter[str]:
 
 def look_into(value: Any) -> tuple[int, Iterator[tuple[str, Any]]]:
     """Return how many entries *value* has, and what can be reached from it, each with its step."""
+    if isinstance(value, (Counts, Distributions)):
+        # A series begins when it is first used, and some calls are timed by chance.
+        assert len(value) < SERIES_MAXIMUM, "users make up the value of a label"
+        return 0, iter(())
     if isinstance(value, functools._lru_cache_wrapper):
         return value.cache_info().currsize, iter(())
     if isinstance(value, (list, tuple, set, frozenset, deque)):
@@ -205,11 +207,11 @@ def grown(before: Counter[str], after: Counter[str]) -> dict[str, tuple[int, int
 async def test_every_table_is_back_at_its_start():
     async with Harness(watching=WATCHING) as cluster:
         cluster.create(make_node("lasting", labels={"zone-1": "z"}))
-        await churn(cluster, range(100))
+        await churn(cluster, range(50))
         before = tables(cluster)
-        await churn(cluster, range(100, 500))
+        await churn(cluster, range(50, 250))
 
-        assert cluster.attempts("scheduled") >= 100
+        assert cluster.attempts("scheduled") >= 50
         assert grown(before, tables(cluster)) == {}
 
 
@@ -250,18 +252,18 @@ def test_pods_that_are_gone_leave_no_bytes():
             for item in reversed(items):
                 send("DELETED", item)
 
-    churned(range(200))
+    churned(range(100))
     gc.collect()
     tracemalloc.start()
     begin, _ = tracemalloc.get_traced_memory()
-    churned(range(200, 1200))
+    churned(range(100, 600))
     gc.collect()
     end, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
 
     assert cache.sizes() == {"nodes": 0, "pods": 0, "assumed_pods": 0}
     # A pod like these takes some 15 KB while it is there.
-    assert (end - begin) / 1000 < 100
+    assert (end - begin) / 500 < 100
 
 
 def receive(cache: ClusterCache, fact: Fact) -> None:
