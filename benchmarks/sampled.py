@@ -31,7 +31,7 @@ PARTS = {
     "/scheduler/observe/": "telemetry",
 }
 """The part of each file; the innermost frame with a part decides. Columns, plugins and models have
-none of their own: they work for whoever calls them."""
+none of their own: they work for whoever calls them. So does writing to a socket."""
 
 _samples: Counter[str] = Counter()
 
@@ -43,7 +43,7 @@ def _part_of(frame: FrameType | None) -> str:
             if path in name:
                 return part
         frame = frame.f_back
-    return "event loop and sockets"
+    return "event loop"
 
 
 def _sample(_number: int, frame: FrameType | None) -> None:

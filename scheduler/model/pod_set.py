@@ -72,6 +72,12 @@ class PodSet:
         """With how many requirements the labels of any pod are compared."""
         return 1 + len(self.selector.requirements or ())
 
+    @property
+    def named(self) -> int:
+        """How many labels, values and namespaces are named: so many texts are kept for it."""
+        names = len(self.namespaces or ()) + self.selector.named
+        return names + sum(len(scope.names) + scope.selector.named for scope in self.scopes)
+
     def holds(self, pod: "Pod", labels_of: NamespaceLabels = unlabelled) -> bool:
         """Tell whether *pod* is counted; *labels_of* returns the labels of its namespace."""
         return self.matches(pod.namespace, pod.labels, pod.terminating, labels_of)
@@ -134,6 +140,11 @@ class WeightedPods:
         if len(self.parts) <= _FEW:
             return sum(part.compared for part, _ in self.parts)
         return self._index.compared
+
+    @cached_property
+    def named(self) -> int:
+        """How many labels, values and namespaces are named: so many texts are kept for it."""
+        return sum(1 + part.named for part, _ in self.parts)
 
     def weight(
         self,

@@ -103,6 +103,11 @@ class Selector:
         """Whether it has no requirement, and thus matches everything."""
         return self.requirements == ()
 
+    @property
+    def named(self) -> int:
+        """How many label keys and values the requirements name."""
+        return sum(1 + len(each.values) for each in self.requirements or ())
+
     def matches(self, labels: Mapping[str, str]) -> bool:
         """Tell whether *labels* satisfy every requirement."""
         if self.requirements is None:

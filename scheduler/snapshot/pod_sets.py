@@ -31,6 +31,10 @@ _COUNTS_KEPT: Final = 16 << 20
 _REQUIREMENTS_KEPT: Final = 8192
 """How many requirements the PodSets of all columns may have: a new group is compared with them."""
 
+_NAMES_KEPT: Final = 32_768
+"""How many labels, values and namespaces the PodSets of all columns may name: one pod may name ten
+thousand, and would keep ten megabytes here long after it is gone."""
+
 _COMPARED_AT_ONCE: Final = 16384
 """With how many requirements groups are compared between two pauses, at most."""
 
@@ -68,7 +72,7 @@ class PodSetColumns:
         self._labels_of = labels_of
         self._groups: dict[str, dict[_Kind, _LabelGroup]] = {}
         self._columns: OrderedDict[Counted, CountColumn] = OrderedDict()
-        self._requirements = 0
+        self._requirements = self._names = 0
         # The same columns by what they count: a new group is compared with those that it may match.
         self._index: MatchIndex[Counted] = MatchIndex()
         # Those that depend on the labels of namespaces.
@@ -125,6 +129,7 @@ class PodSetColumns:
             group.columns.append((column, weight))
         self._columns[wanted] = column
         self._requirements += wanted.compared
+        self._names += wanted.named
         self._index.add(wanted, wanted.namespaces, _selector(wanted))
         if wanted.scoped:
             self._scoped[wanted] = column
@@ -134,6 +139,7 @@ class PodSetColumns:
             len(self._columns) > _COLUMNS_KEPT
             or len(self._columns) * rows > _COUNTS_KEPT
             or self._requirements > _REQUIREMENTS_KEPT
+            or self._names > _NAMES_KEPT
         ):
             self._forget(*self._columns.popitem(last=False))
 
@@ -187,6 +193,7 @@ class PodSetColumns:
             if group.columns:
                 group.columns = [each for each in group.columns if each[0] is not dropped]
         self._requirements -= wanted.compared
+        self._names -= wanted.named
         self._index.remove(wanted, wanted.namespaces, _selector(wanted))
         self._scoped.pop(wanted, None)
 

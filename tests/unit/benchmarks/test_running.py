@@ -7,7 +7,7 @@ import json
 import msgspec
 import pytest
 
-from benchmarks import throughput, trees
+from benchmarks import null_scheduler, throughput, trees
 from benchmarks.bound_pods import BoundPods
 from benchmarks.decision import decisions, kept_templates, measure
 from benchmarks.fast_client import parse_answer
@@ -26,6 +26,8 @@ from benchmarks.null_scheduler import (
 from benchmarks.progress import Progress
 from benchmarks.schedulers import command_scheduler
 from scheduler.kube.binding import binding_body as our_binding_body
+from scheduler.kube.client import CONNECTIONS_DEFAULT
+from scheduler.kube.event_recorder import RecorderSettings
 from scheduler.kube.event_series import Series
 from scheduler.kube.events import failed_scheduling, scheduled
 from scheduler.kube.pod_status import target_patch
@@ -81,6 +83,11 @@ def test_the_null_scheduler_writes_what_we_write():
     assert keys(shape(target_body(POD))) == keys(shape(target_patch(OURS, "us", NOW)))
     assert shape(condition_body(POD, "n1"))["status"]["nominatedNodeName"] == "n1"
     assert "nominatedNodeName" not in shape(condition_body(POD, ""))["status"]
+
+
+def test_the_null_scheduler_has_as_many_requests_under_way():
+    assert null_scheduler.CONNECTIONS == CONNECTIONS_DEFAULT
+    assert RecorderSettings().workers == null_scheduler.EVENT_WRITERS
 
 
 def test_a_plan_survives_its_file_and_answers_by_number(tmp_path):

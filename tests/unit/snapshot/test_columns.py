@@ -25,7 +25,7 @@ from scheduler.snapshot.count_column import COUNT_MAXIMUM, CountColumn
 from scheduler.snapshot.domains import Domains
 from scheduler.snapshot.labels import LabelIndex
 from scheduler.snapshot.node_table import NodeTable
-from scheduler.snapshot.pod_sets import PodSet, PodSetColumns
+from scheduler.snapshot.pod_sets import PodSet, PodSetColumns, WeightedPods
 from scheduler.testing import make_node, make_pod
 
 ROWS = 150
@@ -209,6 +209,19 @@ def test_pod_set_columns_follow_pods_and_are_limited_in_number():
 
     groups.add(3, pod, -1)
     assert groups.column(web, 5).dense(5).tolist() == [0, 1, 0, 0, 0]
+
+
+def test_pod_set_columns_are_limited_by_what_users_have_written():
+    """One pod may name ten thousand namespaces, or say ten thousand terms about one topology."""
+    groups = PodSetColumns()
+    for number in range(100):
+        namespaces = frozenset(f"n-{number}-{each}" for each in range(2000))
+        groups.column(PodSet(namespaces, from_map({"x": str(number)})), 5)
+        parts = [(PodSet(None, from_map({"x": f"{number}-{each}"})), 1) for each in range(1000)]
+        groups.column(WeightedPods(tuple(parts)), 5)
+
+    assert 0 < sum(each.named for each in groups._columns) <= 32_768
+    assert groups._names == sum(each.named for each in groups._columns)
 
 
 def test_a_pod_cannot_be_removed_twice():
