@@ -21,6 +21,7 @@ from scheduler.model.taints import Taint
 from scheduler.snapshot.change_log import ChangeLog, Reads
 from scheduler.snapshot.count_column import CountColumn
 from scheduler.snapshot.disks import DisksInUse
+from scheduler.snapshot.domain_totals import DomainTotals
 from scheduler.snapshot.labels import LabelIndex
 from scheduler.snapshot.objects import ClusterObjects
 from scheduler.snapshot.pod_sets import PodSetColumns
@@ -145,6 +146,7 @@ class ClusterColumns:
         self.taints = TaintSets()
         self.pod_sets = PodSetColumns(self.objects.namespace_labels)
         self.objects.on_change(self.pod_sets.namespace_changed)
+        self.totals = DomainTotals(self.labels)
         self.terms = {kind: TermIndex(kind, self.labels) for kind in TermKind}
         self.closed: dict[int, str] = {}
         self.name_hashes = np.zeros(64, dtype=np.uint64)
