@@ -53,11 +53,13 @@ class Kept:
         """Compute all of it anew when it is needed."""
         self.stands = False
         self.stale_rows.clear()
+        # Columns may have been replaced: rows can no longer be told by their numbers.
         self._logs.clear()
+        self._values_in = None
 
     def rest_on(self, reads: Reads, directory: ChangeLog) -> None:
         """Remember what was read for some rows; *directory* has no rows of its own."""
-        if not self.by_row or reads.keys() <= self._logs:
+        if not (self.by_row and self.keepable) or reads.keys() <= self._logs:
             return
         self._logs.update(reads)
         numbers = [log.value_in for log in self._logs if log is not directory]

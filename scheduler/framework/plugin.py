@@ -30,6 +30,7 @@ Optional attributes:
 - Each of the three also promises that pre-filter, filter and raw score depend on the pod's template
   alone: not on its name, UID, times and status. Then answers are kept and given again for other
   pods of the template; a plugin that promises none of the three is called for each pod.
+- ``reads_identity = True`` takes this last promise back.
 - ``requeue_on`` names the events that could help a pod which the plugin rejected.
 - ``needs`` names further resources that the plugin reads; ``patches`` names, in the same words,
   what the effects of ``pre_bind`` patch.
@@ -195,7 +196,8 @@ def judges_changed_rows(plugin: Plugin) -> bool:
 
 def answers_by_template(plugin: Plugin) -> bool:
     """Tell whether *plugin* answers alike about all pods of a template, in the same cluster."""
-    return judges_changed_rows(plugin) or bool(getattr(plugin, "scores_by_row", False))
+    promises = judges_changed_rows(plugin) or bool(getattr(plugin, "scores_by_row", False))
+    return promises and not getattr(plugin, "reads_identity", False)
 
 
 def needs_of(plugin: Plugin) -> frozenset[str]:

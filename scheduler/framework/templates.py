@@ -112,15 +112,22 @@ class Template:
 
     def pre_filter(self, question: Question) -> PreFilterResult:
         """Return the combined answers of the pre-filter plugins."""
-        result = self._pre_filtered
-        if result is None or not all(each.stands for each in self._pre_filters.values()):
-            result = self._pre_filtered = run_pre_filters(
+        result, self._pre_filtered = self._pre_filtered, None
+        # A plugin whose answer does not stand mostly gives it again.
+        if result is not None and result.refused is None:
+            for each in self._pre_filters.values():
+                if not each.stands and each.answer != each.update(question):
+                    result = None
+                    break
+        if result is None or result.refused is not None:
+            result = run_pre_filters(
                 self.profile.pre_filter,
                 question.pod,
                 question.nodes,
                 question.observer,
                 lambda plugin, *_: self._pre_filters[plugin.name].update(question),
             )
+        self._pre_filtered = result
         return result
 
     def filter(self, question: Question, skipped: frozenset[str]) -> Filtered:

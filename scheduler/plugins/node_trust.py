@@ -40,6 +40,7 @@ class NodeTrust:
 
     name = "NodeTrust"
     each_world = True
+    reads_identity = True
     requeue_on = (
         Requeue(NODE_ADD),
         Requeue(ClusterEvent(NODE_DISTRUST, Action.UPDATE | Action.DELETE), _may_try_again),

@@ -14,7 +14,7 @@ from hack.fidelity.ours import build_profile, decode
 from scheduler.cache.cluster_cache import ClusterCache
 from scheduler.cycle.comparing import difference
 from scheduler.cycle.scheduling import Attempt, decide
-from scheduler.framework.decision import Bind, Retry
+from scheduler.framework.decision import Bind, Park, Retry
 from scheduler.framework.profile import Profile, Weighted
 from scheduler.framework.rejection import Rejection
 from scheduler.framework.templates import Templates
@@ -22,6 +22,8 @@ from scheduler.kube.watched import WATCHED
 from scheduler.model.fact import Resource
 from scheduler.model.node import Node
 from scheduler.model.pod import Pod
+from scheduler.model.trust import NODE_DISTRUST, distrust, owner_of
+from scheduler.plugins.node_trust import NodeTrust
 from scheduler.plugins.priority_sort import PrioritySort
 from scheduler.snapshot.arrays import Int64s
 from scheduler.snapshot.node_table import NodeTable
@@ -42,7 +44,10 @@ class History:
         self.dice = Random(seed)
         self.question = make_question(seed, 0, pods=5)
         self.later = make_question(seed, 1, pods=1)
-        self.profile = build_profile(self.question.config)
+        profile, trust = build_profile(self.question.config), NodeTrust()
+        self.profile = replace(
+            profile, pre_filter=(*profile.pre_filter, trust), filter=(*profile.filter, trust)
+        )
         self.cache = ClusterCache()
         self.nominated: dict[str, list[Pod]] = {}
         self.templates = Templates()
@@ -124,6 +129,16 @@ class History:
         else:
             self.cache.update_node(msgspec.structs.replace(node, status=other.status))
 
+    def distrust(self) -> None:
+        """Distrust a node for the owner of a pod that comes next: of one pod, if it has none."""
+        nodes = list(self.cache.nodes())
+        if nodes:
+            owner = owner_of(self.another(self.dice.choice(self.question.pods)))
+            on_trial = self.dice.random() < 0.3
+            item = distrust(owner, self.dice.choice(nodes).name, "are bad", on_trial=on_trial)
+            self.cache.put(NODE_DISTRUST, item)
+            self.serial -= 1
+
     def change_object(self) -> None:
         """Let anything of another cluster of the same kind come, or an object of this one go."""
         if self.dice.random() < 0.7:
@@ -141,6 +156,7 @@ class History:
             self.change_pod: 2,
             self.change_node: 1,
             self.change_object: 2,
+            self.distrust: 1,
         }
         for _ in range(STEPS):
             self.dice.choices(list(happenings), list(happenings.values()))[0]()
@@ -286,6 +302,28 @@ def test_a_plugin_that_promises_nothing_is_asked_about_every_pod():
     asked = Asked(Counting(pod_count))
 
     assert [asked.decide() for _ in range(4)] == [([NODES], [NODES])] * 4
+
+
+def test_a_plugin_that_reads_the_identity_of_pods_is_asked_about_every_pod():
+    asked = Asked(Counting(pod_count, node_local=True, reads_identity=True))
+
+    assert [asked.decide() for _ in range(3)] == [([NODES], [NODES])] * 3
+
+
+def test_one_of_two_pods_of_a_template_may_be_distrusted():
+    """A pod without a controller is its own owner, and no plugin but NodeTrust may know it."""
+    asked = Asked(Counting(pod_count, node_local=True))
+    asked.profile = replace(asked.profile, pre_filter=(NodeTrust(),), filter=(NodeTrust(),))
+    pods = [make_pod(f"pod-{number}") for number in range(4)]
+    for node in asked.cache.nodes():
+        asked.cache.put(NODE_DISTRUST, distrust(pods[3].uid, node.name, "are bad"))
+
+    kinds = [
+        type(decide(Attempt(asked.profile, pod, asked.cache.view(), {}, templates=asked.templates)))
+        for pod in pods
+    ]
+
+    assert kinds == [Bind, Bind, Bind, Park]
 
 
 def test_a_change_of_another_column_does_not_matter():
