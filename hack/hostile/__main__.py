@@ -25,6 +25,7 @@ from scheduler.observe.logs import configure
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from hack.hostile.churn import Kept
     from hack.hostile.kinds import Json, Kind
     from hack.hostile.measure import Cost
 
@@ -133,15 +134,16 @@ def _measure(
         answers.put((f"{type(problem).__name__}: {problem}", 1.0))
 
 
+def _show(kept: Kept) -> None:
+    print(
+        f"churn: {kept.pods} pods have come and gone; {kept.memory / 1e6:.1f} MB in use, "
+        f"{sum(kept.caches.values()) / 1e6:.2f} MB of it in caches",
+        flush=True,
+    )
+
+
 def _churn(pods: int, nodes: int, problems: list[str]) -> Json:
-    found = churn(pods, nodes)
-    for kept in found:
-        size = sum(kept.caches.values()) / 1e6
-        print(
-            f"churn: {kept.pods} pods have come and gone; {kept.memory / 1e6:.1f} MB, "
-            f"{size:.2f} MB of it in caches",
-            flush=True,
-        )
+    found = churn(pods, nodes, tell=_show)
     problems += [f"churn: {each}" for each in kept_problems(found, nodes)]
     return {
         "pods": [kept.pods for kept in found],

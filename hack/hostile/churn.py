@@ -18,7 +18,7 @@ from hack.hostile.tables import caches, entries, grown
 
 if TYPE_CHECKING:
     from collections import Counter
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from hack.hostile.kinds import Json
 
@@ -191,8 +191,13 @@ def kept_problems(found: Sequence[Kept], nodes: int) -> Iterator[str]:
         yield f"memory grows from {first.memory / 1e6:.1f} MB to {last.memory / 1e6:.1f} MB"
 
 
-def churn(pods: int, nodes: int, rounds: int = 4) -> list[Kept]:
-    """Let *pods* come and go in so many rounds, and return what is kept before and after each."""
+def churn(
+    pods: int, nodes: int, rounds: int = 4, tell: Callable[[Kept], None] = lambda _: None
+) -> list[Kept]:
+    """Let *pods* come and go in so many rounds, and return what is kept before and after each.
+
+    *tell* is called with each of these as soon as it is known.
+    """
 
     async def run() -> list[Kept]:
         loop = asyncio.get_running_loop()
@@ -202,12 +207,14 @@ def churn(pods: int, nodes: int, rounds: int = 4) -> list[Kept]:
             await churning.trial.prepare()
             await churning.trial.probe()
             found = [churning.kept()]
+            tell(found[0])
             for _ in range(rounds):
                 await churning.run(pods // rounds)
                 await churning.trial.probe()
                 # Backoffs, bans and the queue's own periods end meanwhile.
                 await asyncio.sleep(600)
                 found.append(churning.kept())
+                tell(found[-1])
             return found
 
     with asyncio.Runner(loop_factory=CpuTimeLoop) as runner:

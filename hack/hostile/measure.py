@@ -47,8 +47,8 @@ class Settings:
 
     @property
     def zones(self) -> int:
-        """How many zones there are: hostile pods can close half of them to others."""
-        return 2 * self.objects
+        """How many zones there are: hostile pods of two schedulers can close half of them."""
+        return 4 * self.objects
 
     def node_of(self, number: int) -> str:
         """Return the node of the bound hostile pod of a number: all are in one zone."""
