@@ -150,7 +150,7 @@ def test_finds_an_assumption_that_is_kept_after_a_conflict(monkeypatch):
 
     monkeypatch.setattr(BindingCycle, "_ended", keeps)
 
-    assert re.search("assumed forever|would go to", _caught(first=17))
+    assert re.search("assumed forever|would go to", _caught(first=10))
 
 
 def test_finds_a_lost_answer_that_is_taken_for_a_failure(monkeypatch):
