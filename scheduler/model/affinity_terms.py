@@ -10,7 +10,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from functools import cached_property
+from hashlib import blake2b
 from typing import Final
+from weakref import WeakValueDictionary
+
+import msgspec
 
 from scheduler.errors import MalformedObject
 from scheduler.model.affinity import Affinity, PodAffinity, PodAffinityTerm
@@ -19,6 +23,7 @@ from scheduler.model.pod_set import (
     PodSet,
     Weighted,
     WeightedPods,
+    sum_up,
     weighted,
 )
 from scheduler.model.selectors import NOTHING, Selector, all_match, compile_selector
@@ -64,14 +69,6 @@ class AffinityTerm:
     def __hash__(self) -> int:
         return self._hash
 
-    def matches(
-        self, namespace: str, labels: Mapping[str, str], namespace_labels: Mapping[str, str]
-    ) -> bool:
-        """Tell whether the term matches a pod in *namespace* with *labels*."""
-        return (
-            namespace in self.namespaces or self.namespace_selector.matches(namespace_labels)
-        ) and self.selector.matches(labels)
-
     @property
     def pods(self) -> PodSet:
         """The pods that the term of an incoming pod matches.
@@ -86,8 +83,43 @@ class AffinityTerm:
         scope = NamespaceScope(self.namespaces, self.namespace_selector)
         return PodSet(None, self.selector, terminating=True, scopes=(scope,))
 
+    @property
+    def incoming(self) -> PodSet:
+        """The incoming pods that the term of an existing pod matches."""
+        if self.namespace_selector == NOTHING:
+            return PodSet(self.namespaces, self.selector, terminating=True)
+        scope = NamespaceScope(self.namespaces, self.namespace_selector)
+        return PodSet(None, self.selector, terminating=True, scopes=(scope,))
+
 
 _UNLABELLED: Final[Mapping[str, str]] = {}
+
+
+@dataclass(frozen=True)
+class TermGroup:
+    """The terms of an existing pod that are of one kind, and about one topology.
+
+    Args:
+        topology_key: The node label whose value is the domain.
+        times: The incoming pods that the terms match, each with the number of terms.
+        weights: The same with the weights of preferred terms.
+    """
+
+    topology_key: str
+    times: WeightedPods
+    weights: WeightedPods
+
+    @cached_property
+    def labels_read(self) -> frozenset[str]:
+        """The keys of all labels of pods that a term reads."""
+        selectors = (part.selector for part, _ in self.times.parts)
+        return frozenset(each.key for found in selectors for each in found.requirements or ())
+
+    @cached_property
+    def namespace_labels_read(self) -> frozenset[str]:
+        """The keys of all labels of namespaces that a term reads."""
+        scopes = (scope for part, _ in self.times.parts for scope in part.scopes)
+        return frozenset(each.key for scope in scopes for each in scope.selector.requirements or ())
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,10 +151,10 @@ class PodAffinityTerms:
             case TermKind.PREFERRED:
                 return self.preferred
 
-    def __iter__(self) -> Iterator[AffinityTerm]:
-        yield from self.required_affinity
-        yield from self.required_anti_affinity
-        yield from self.preferred
+    @cached_property
+    def groups(self) -> Mapping[TermKind, tuple[TermGroup, ...]]:
+        """The terms as they apply to incoming pods."""
+        return {kind: tuple(_groups(self.of(kind))) for kind in TermKind}
 
     @cached_property
     def wanted_keys(self) -> tuple[str, ...]:
@@ -162,6 +194,18 @@ class PodAffinityTerms:
         return tuple(dict.fromkeys((*wanted, *(counted for counted, _ in parts))))
 
 
+def _groups(terms: Iterable[AffinityTerm]) -> Iterator[TermGroup]:
+    by_key: dict[str, list[AffinityTerm]] = {}
+    for term in terms:
+        by_key.setdefault(term.topology_key, []).append(term)
+    for key, alike in by_key.items():
+        times = sum_up((term.incoming, 1) for term in alike)
+        weights = times
+        if alike[0].kind is TermKind.PREFERRED:
+            weights = sum_up((term.incoming, term.weight) for term in alike)
+        yield TermGroup(key, times, weights)
+
+
 def _of_all(terms: Sequence[AffinityTerm]) -> PodSet:
     assert terms, "without a term every pod would match"
     pods = [term.pods for term in terms]
@@ -194,6 +238,20 @@ def read_terms(affinity: Affinity | None, namespace: str) -> PodAffinityTerms:
     """
     if affinity is None or (affinity.pod_affinity is None and affinity.pod_anti_affinity is None):
         return NO_TERMS
+    # By what is written about pods alone: what each pod of a DaemonSet says about nodes differs.
+    written = _encode((namespace, affinity.pod_affinity, affinity.pod_anti_affinity))
+    key = blake2b(written, digest_size=16).digest()
+    terms = _known.get(key)
+    if terms is None:
+        terms = _known[key] = _compile(affinity, namespace)
+    return terms
+
+
+_encode: Final = msgspec.msgpack.Encoder().encode
+_known: Final[WeakValueDictionary[bytes, PodAffinityTerms]] = WeakValueDictionary()
+
+
+def _compile(affinity: Affinity, namespace: str) -> PodAffinityTerms:
     affine, anti = affinity.pod_affinity or _EMPTY, affinity.pod_anti_affinity or _EMPTY
     problems: list[str] = []
 

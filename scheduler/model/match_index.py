@@ -41,19 +41,23 @@ class MatchIndex(Generic[T]):
                 by_label.setdefault(key, {})[item] = None
 
     def remove(self, item: T, namespaces: Collection[str] | None, selector: Selector) -> None:
-        """Remove *item*, which was added with the same *namespaces* and *selector*."""
+        """Remove *item*, which was added with the same *namespaces* and *selector*, if it is there.
+
+        An item that was added with several selectors may be gone with the first of them.
+        """
         keys = list(_label_keys(selector))
         for namespace in _ANYWHERE if namespaces is None else namespaces:
             by_label = self._items.get(namespace, {})
             for key in keys:
-                del by_label[key][item]
-                if not by_label[key]:
-                    del by_label[key]
+                items = by_label.get(key, {})
+                items.pop(item, None)
+                if not items:
+                    by_label.pop(key, None)
             if not by_label:
                 self._items.pop(namespace, None)
 
     def candidates(self, namespace: str, labels: Mapping[str, str]) -> Iterator[T]:
-        """Yield what may match *labels* in *namespace*: each item once."""
+        """Yield what may match *labels* in *namespace*; each item once for each selector."""
         for scope in (namespace, None):
             by_label = self._items.get(scope)
             if by_label is None:

@@ -15,6 +15,8 @@ NamespaceLabels = Callable[[str], Mapping[str, str]]
 """Returns the labels of a namespace by its name."""
 
 _UNLABELLED: Final[Mapping[str, str]] = {}
+_FEW: Final = 8
+"""So many sets are compared one by one."""
 
 
 def unlabelled(_: str) -> Mapping[str, str]:
@@ -135,6 +137,8 @@ class WeightedPods:
     @property
     def compared(self) -> int:
         """With how many requirements the labels of any pod are compared."""
+        if len(self.parts) <= _FEW:
+            return sum(part.compared for part, _ in self.parts)
         return self._index.compared
 
     @cached_property
@@ -150,6 +154,12 @@ class WeightedPods:
         labels_of: NamespaceLabels,
     ) -> int:
         """Return for how much a pod in *namespace* with *labels* counts."""
+        if len(self.parts) <= _FEW:
+            return sum(
+                weight
+                for part, weight in self.parts
+                if part.matches(namespace, labels, terminating, labels_of)
+            )
         index = self._index
         return index.default(namespace, labels) + sum(
             weight
@@ -224,11 +234,15 @@ Weighted = tuple[PodSet | WeightedPods, int]
 """Which pods to count, and the weight of each."""
 
 
-def weighted(parts: Iterable[tuple[PodSet, int]]) -> Weighted:
-    """Return *parts* as one: equal sets become one, with the sum of their weights."""
+def sum_up(parts: Iterable[tuple[PodSet, int]]) -> WeightedPods:
+    """Return *parts* together: equal sets become one, with the sum of their weights."""
     merged: dict[PodSet, int] = {}
     for part, weight in parts:
         merged[part] = merged.get(part, 0) + weight
-    if len(merged) == 1:
-        return next(iter(merged.items()))
-    return WeightedPods(tuple(merged.items())), 1
+    return WeightedPods(tuple(merged.items()))
+
+
+def weighted(parts: Iterable[tuple[PodSet, int]]) -> Weighted:
+    """Return *parts* together; a single set is itself, so that others may count it as well."""
+    found = sum_up(parts)
+    return found.parts[0] if len(found.parts) == 1 else (found, 1)

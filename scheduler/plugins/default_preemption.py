@@ -15,7 +15,7 @@ The search pauses after each call of the filters: with a thousand nodes and doze
 it may take longer than sockets can wait (``docs/decisions/0008-a-search-for-room-pauses.md``).
 """
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -28,16 +28,20 @@ from scheduler.framework.diagnosis import Diagnosis, Filtered, Verdict
 from scheduler.framework.plugin import FilterQuestion
 from scheduler.framework.rejection import Candidate, Proposal, Refusal
 from scheduler.model.fact import Resource
+from scheduler.model.match_index import MatchIndex
 from scheduler.model.objects import PodDisruptionBudget
 from scheduler.model.pod import DISRUPTION_TARGET, PREEMPTION_BY_SCHEDULER, Pod
 from scheduler.model.selectors import Selector, compile_selector
-from scheduler.snapshot.arrays import Rows
+from scheduler.snapshot.arrays import Int64s, Rows
 from scheduler.snapshot.node_table import NodeTable
 from scheduler.snapshot.objects import ClusterObjects
 from scheduler.snapshot.tie_break import hash_of
 
 _ROWS_AT_ONCE: Final = 128
 """Rows in one step of the dry run: more rows save little and lengthen the time between pauses."""
+
+_BUDGETS_AT_ONCE: Final = 512
+"""Disruption budgets that are compiled between two pauses."""
 
 _NEVER: Final = "not eligible due to preemptionPolicy=Never."
 _TERMINATING: Final = "not eligible due to a terminating pod on the nominated node."
@@ -204,7 +208,7 @@ def _search(rows: Rows, dry_run: "_DryRun", shortlist: _Shortlist) -> Generator[
     batch = min(shortlist.wanted, _ROWS_AT_ONCE)
     pending: list[_DryRunRow] = []
     for start in range(0, len(rows), _ROWS_AT_ONCE):
-        pending += dry_run.promising(rows[start : start + _ROWS_AT_ONCE])
+        pending += yield from dry_run.promising(rows[start : start + _ROWS_AT_ONCE])
         yield
         while len(pending) >= batch:
             found = yield from dry_run.find_victims(pending[:batch])
@@ -232,7 +236,7 @@ class _DryRun:
         self._verdicts: list[Verdict] = []
         self.errors: list[str] = []
 
-    def promising(self, rows: Rows) -> list[_DryRunRow]:
+    def promising(self, rows: Rows) -> Generator[None, None, list[_DryRunRow]]:
         """Return those of *rows* that fit the pod once all their potential victims are removed."""
         found = self._nodes.potential_victims(rows, self._pod.priority, self._victim_schedulers)
         has_victims = np.fromiter(map(bool, found), dtype=np.bool_, count=len(rows))
@@ -244,11 +248,11 @@ class _DryRun:
         emptied = self._nodes.select(tried).each(removing=dict(enumerate(lower)))
         judged = self._ask(self._pod, emptied)
         self._record(judged, tried)
-        return [
-            self._arrange(row, pods)
-            for row, pods, helps in zip(tried.tolist(), lower, judged.feasible, strict=True)
-            if helps
-        ]
+        arranged = []
+        for row, pods, helps in zip(tried.tolist(), lower, judged.feasible, strict=True):
+            if helps:
+                arranged.append((yield from self._arrange(row, pods)))
+        return arranged
 
     def find_victims(self, tried: Sequence[_DryRunRow]) -> Generator[None, None, list[Candidate]]:
         """Return the candidates among the rows, in order, each with as few victims as possible."""
@@ -281,8 +285,8 @@ class _DryRun:
             for plugin, failure in judged.failures
         )
 
-    def _arrange(self, row: int, pods: Sequence[Pod]) -> _DryRunRow:
-        protected, free = self._budgets.split(pods)
+    def _arrange(self, row: int, pods: Sequence[Pod]) -> Generator[None, None, _DryRunRow]:
+        protected, free = yield from self._budgets.split(pods)
         return _DryRunRow(row, (*protected, *free) if protected else pods, len(protected))
 
     def _reprieve(
@@ -319,16 +323,50 @@ class _DryRun:
                 self.errors.append(f'expected at least one victim pod on node "{node}"')
 
 
-@dataclass(frozen=True, slots=True)
-class _Budget:
-    """A disruption budget: how many more matching pods may be evicted.
+class _NamespaceBudgets:
+    """The disruption budgets of one namespace: how many more matching pods each lets be evicted.
 
-    Pods in ``status.disruptedPods`` are being evicted, and *allowed* does not count them any more.
+    A namespace may have thousands. Pods with the same labels are matched once, by an index.
+    Pods in ``status.disruptedPods`` are being evicted, and what a budget allows does not count them
+    any more.
     """
 
-    matches: Selector
-    allowed: int
-    disrupted: Mapping[str, str | None]
+    def __init__(self) -> None:
+        self.allowed: Int64s = np.zeros(0, dtype=np.int64)
+        self._disrupted: dict[str, set[int]] = {}
+        self._matching: dict[Hashable, Rows] = {}
+        self._index: MatchIndex[tuple[int, Selector]] = MatchIndex()
+
+    def read(self, written: Iterable[PodDisruptionBudget]) -> Iterator[None]:
+        """Compile the budgets, with pauses."""
+        allowed: list[int] = []
+        for budget in written:
+            selector = _selector_of(budget)
+            if selector is None:
+                continue
+            number = len(allowed)
+            allowed.append(budget.status.disruptions_allowed)
+            self._index.add((number, selector), None, selector)
+            for name in budget.status.disrupted_pods:
+                self._disrupted.setdefault(name, set()).add(number)
+            if not len(allowed) % _BUDGETS_AT_ONCE:
+                yield
+        self.allowed = np.array(allowed, dtype=np.int64)
+
+    def has_matched(self, pod: Pod) -> bool:
+        """Tell whether pods with the same labels were matched before."""
+        return pod.label_set in self._matching
+
+    def matching(self, pod: Pod) -> Rows:
+        """Return the numbers of the budgets from which an eviction of *pod* is subtracted."""
+        found = self._matching.get(pod.label_set)
+        if found is None:
+            candidates = self._index.candidates(pod.namespace, pod.labels) if pod.labels else ()
+            numbers = [number for number, selector in candidates if selector.matches(pod.labels)]
+            found = self._matching[pod.label_set] = np.array(numbers, dtype=np.intp)
+        if pod.name in self._disrupted:
+            found = np.setdiff1d(found, list(self._disrupted[pod.name]))
+        return found
 
 
 class _Budgets:
@@ -337,9 +375,11 @@ class _Budgets:
     def __init__(self, objects: ClusterObjects) -> None:
         self._objects = objects
         self._any = any(True for _ in objects.all(Resource.POD_DISRUPTION_BUDGET))
-        self._known: dict[str, tuple[_Budget, ...]] = {}
+        self._known: dict[str, _NamespaceBudgets] = {}
 
-    def split(self, pods: Sequence[Pod]) -> tuple[Sequence[Pod], Sequence[Pod]]:
+    def split(
+        self, pods: Sequence[Pod]
+    ) -> Generator[None, None, tuple[Sequence[Pod], Sequence[Pod]]]:
         """Split *pods*, the most important first, into those that a budget protects and the rest.
 
         The most important pods use up what a budget allows. Each node counts for itself, as
@@ -349,36 +389,33 @@ class _Budgets:
             return (), pods
         protected: list[Pod] = []
         free: list[Pod] = []
-        spent: dict[int, int] = {}
+        spent: dict[str, Int64s] = {}
         for pod in pods:
-            (protected if self._protect(pod, spent) else free).append(pod)
+            budgets = self._known.get(pod.namespace)
+            if budgets is None:
+                budgets = self._known[pod.namespace] = _NamespaceBudgets()
+                yield from budgets.read(self._objects.budgets(pod.namespace))
+            if not budgets.has_matched(pod):
+                yield
+            (protected if _protect(budgets, pod, spent) else free).append(pod)
         return protected, free
 
-    def _protect(self, pod: Pod, spent: dict[int, int]) -> bool:
-        """Subtract *pod* from every budget that matches it; tell whether one is violated."""
-        violated = False
-        if not pod.labels:
-            return False
-        for budget in self._of(pod.namespace):
-            if budget.matches.matches(pod.labels) and pod.name not in budget.disrupted:
-                spent[id(budget)] = spent.get(id(budget), 0) + 1
-                violated |= spent[id(budget)] > budget.allowed
-        return violated
 
-    def _of(self, namespace: str) -> tuple[_Budget, ...]:
-        budgets = self._known.get(namespace)
-        if budgets is None:
-            read = map(_compile_budget, self._objects.budgets(namespace))
-            budgets = self._known[namespace] = tuple(each for each in read if each is not None)
-        return budgets
+def _protect(budgets: _NamespaceBudgets, pod: Pod, spent: dict[str, Int64s]) -> bool:
+    """Subtract *pod* from all of *budgets* that match it; tell whether one is violated."""
+    matching = budgets.matching(pod)
+    if not len(matching):
+        return False
+    if pod.namespace not in spent:
+        spent[pod.namespace] = np.zeros(len(budgets.allowed), dtype=np.int64)
+    spent[pod.namespace][matching] += 1
+    return bool((spent[pod.namespace][matching] > budgets.allowed[matching]).any())
 
 
-def _compile_budget(written: PodDisruptionBudget) -> _Budget | None:
-    """Compile a budget; None if its selector is invalid or empty and so matches no pod."""
+def _selector_of(written: PodDisruptionBudget) -> Selector | None:
+    """Compile the selector; None if it is invalid or empty and so matches no pod."""
     try:
         selector = compile_selector(written.spec.selector, "spec.selector")
     except MalformedObject:
         return None
-    if selector.empty:
-        return None
-    return _Budget(selector, written.status.disruptions_allowed, written.status.disrupted_pods)
+    return None if selector.empty else selector

@@ -21,6 +21,7 @@ from scheduler.model.taints import Taint
 from scheduler.snapshot.change_log import ChangeLog, Reads
 from scheduler.snapshot.count_column import CountColumn
 from scheduler.snapshot.disks import DisksInUse
+from scheduler.snapshot.domain_totals import DomainTotals
 from scheduler.snapshot.labels import LabelIndex
 from scheduler.snapshot.objects import ClusterObjects
 from scheduler.snapshot.pod_sets import PodSetColumns
@@ -145,6 +146,7 @@ class ClusterColumns:
         self.taints = TaintSets()
         self.pod_sets = PodSetColumns(self.objects.namespace_labels)
         self.objects.on_change(self.pod_sets.namespace_changed)
+        self.totals = DomainTotals(self.labels)
         self.terms = {kind: TermIndex(kind, self.labels) for kind in TermKind}
         self.closed: dict[int, str] = {}
         self.name_hashes = np.zeros(64, dtype=np.uint64)
@@ -404,6 +406,7 @@ class ClusterColumns:
         for name in _images_of(node):
             self._images[name].nodes.move(source, target)
         pods = self.pods[target].values()
+        self._move_ports(source, target, pods)
         self.pod_sets.move(source, target, pods)
         self.disks.move(source, target, pods)
         self.volumes.move(source, target)
@@ -412,10 +415,14 @@ class ClusterColumns:
         if source in self.closed:
             self.closed[target] = self.closed.pop(source)
 
+    def _move_ports(self, source: int, target: int, pods: Iterable[Pod]) -> None:
+        for port in {port for pod in pods if not pod.malformed for port in pod.host_ports}:
+            self._ports[port.protocol, port.port][port.ip].move(source, target)
+
     def _count_columns(self) -> Iterable[CountColumn]:
         """Yield the columns that are few enough to visit one by one.
 
-        There may be thousands of images, PodSets and terms. Those of the moved row are found by its
+        There may be thousands of images, ports and PodSets. Those of the moved row are found by its
         node and pods instead.
         """
         yield from self.allocatable.values()
@@ -423,11 +430,6 @@ class ClusterColumns:
         yield from self.nonzero_requested.values()
         yield self.pod_counts
         yield self.unschedulable
-        yield from (
-            count_column
-            for addresses in self._ports.values()
-            for count_column in addresses.values()
-        )
         yield from self._features.values()
 
 

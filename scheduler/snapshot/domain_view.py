@@ -20,7 +20,6 @@ from scheduler.snapshot.domains import (
     Domains,
     DomainSums,
     slots_of,
-    sums_of,
 )
 from scheduler.snapshot.term_index import NO_SUMS, Incoming, TermIndex
 
@@ -64,12 +63,15 @@ class DomainView(ColumnView):
         )
         assert included.dtype == np.bool_, f"a mask of {included.dtype} includes by number"
         ids = self._columns.labels.column(key).ids[: self._column_rows]
-        slots = slots_of(np.where(included, ids, NO_DOMAIN))
-        match_column = self._columns.pod_sets.column(pods, self._column_rows)
-        self._read_column(match_column)
+        column = self._columns.pod_sets.column(pods, self._column_rows)
+        self._read_column(column)
         self._read(self._columns.labels.changes)
-        column = match_column.dense(self._column_rows)
-        domains = Domains.counting(slots, column, self.domain_numbers(key) + 1)
+        if included.all():
+            domains, slots = self._columns.totals.of(key, pods, column, self._column_rows)
+        else:
+            slots = slots_of(np.where(included, ids, NO_DOMAIN))
+            counts = column.dense(self._column_rows)
+            domains = Domains.counting(slots, counts, self.domain_numbers(key) + 1)
         own = self._gather(ids)
         if not self._changes:
             return domains.without_changes(own)
@@ -90,16 +92,16 @@ class DomainView(ColumnView):
         """
         self._check()
         self._read(self._columns.labels.changes)
-        ids = self._columns.labels.column(key).ids[: self._column_rows]
         column = self._columns.pod_sets.column(counted, self._column_rows)
         self._read_column(column)
-        sums = weight * sums_of(ids, column.dense(self._column_rows))
-        own = self._gather(ids)
-        here, total = sums.take(slots_of(own)), np.full(len(own), int(sums.sum()))
+        domains, slots = self._columns.totals.of(key, counted, column, self._column_rows)
+        sums = domains.counts if weight == 1 else weight * domains.counts
+        own = self._gather(slots)
+        here, total = sums.take(own), np.full(len(own), int(sums.sum()))
         if not self._changes:
             return DomainSums(here, total)
         contribution = pod_contribution.counting(counted, self._columns.objects.namespace_labels)
-        delta = np.where(own == NO_DOMAIN, 0, weight * self._changes.sums(contribution))
+        delta = np.where(own == 0, 0, weight * self._changes.sums(contribution))
         return DomainSums(here + delta, total + delta)
 
     def sum_terms(

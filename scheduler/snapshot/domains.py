@@ -59,15 +59,6 @@ def slots_of(ids: Ids) -> Slots:
     return ids.astype(np.intp) + 1
 
 
-def sums_of(ids: Ids, amounts: Int64s) -> Int64s:
-    """Sum *amounts* by slot; rows in no domain do not count."""
-    assert len(ids) == len(amounts), f"{len(ids)} rows with {len(amounts)} amounts"
-    # bincount sums in float64, which is exact up to 2**53: counts of pods times small weights.
-    sums = np.bincount(slots_of(ids), amounts, minlength=1).astype(np.int64)
-    sums[0] = 0
-    return sums
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Domains:
     """The topology domains of a cluster, with the pods in each of them.
@@ -84,6 +75,7 @@ class Domains:
     def counting(cls, slots: Slots, pods: Int64s, size: int) -> "Domains":
         """Sum *pods*, one count a row, by the slot of each row; there are *size* slots."""
         assert len(slots) == len(pods), f"{len(slots)} rows with {len(pods)} counts"
+        # bincount sums in float64, which is exact up to 2**53: counts of pods times small weights.
         counts = np.bincount(slots, weights=pods, minlength=size).astype(np.int64)
         registered = np.bincount(slots, minlength=size) > 0
         counts[0], registered[0] = 0, False

@@ -22,10 +22,6 @@ from scheduler.model.storage import (
 from scheduler.model.trust import NODE_DISTRUST, Distrust
 from scheduler.snapshot.change_log import ChangeLog, Reads
 
-"""How many names of namespaces all kept selections have together: a few megabytes."""
-
-"""How many names a selection counts for, beside those that it has."""
-
 _ObjectKey = tuple[ResourceName, str, str]
 """Resource, namespace and name."""
 

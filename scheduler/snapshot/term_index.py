@@ -5,23 +5,24 @@ it, their preferred terms score it. Upstream walks all pods with affinity for ev
 (``plugins/interpodaffinity/filtering.go``, getExistingAntiAffinityCounts).
 
 Any user may write thousands of terms into one pod, and everybody else's decisions must not pay for
-them. So a term is known by the values that its topology key has on the nodes of its pods: one whose
-key those nodes lack applies nowhere, and is not kept at all. Distinct terms are found by the labels
-of what they match. And what they add up to for an incoming pod is kept for the next pod that they
-cannot tell from it: after that, only changes are added.
+them. So the terms of one template about one topology are a group, which is counted by the values of
+the topology key on the nodes of its pods: terms whose key those nodes lack apply nowhere, and are
+not kept at all. Groups are found by the labels of what they match. And what they add up to for an
+incoming pod is kept for the next pod that they cannot tell from it: after that, only changes are
+added.
 """
 
 from collections import Counter, OrderedDict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from scheduler.model.affinity_terms import AffinityTerm, PodAffinityTerms, TermKind
+from scheduler.model.affinity_terms import PodAffinityTerms, TermGroup, TermKind
 from scheduler.model.match_index import MatchIndex
-from scheduler.model.selectors import NOTHING, Selector
+from scheduler.model.pod_set import WeightedPods
 from scheduler.snapshot.arrays import Ids, Int64s
 from scheduler.snapshot.change_log import ChangeLog
 from scheduler.snapshot.count_column import CountColumn
@@ -64,9 +65,9 @@ class _Asked(NamedTuple):
 
 
 class _Change(NamedTuple):
-    """*added* pods more have *term* in the domain *value*, or fewer if it is negative."""
+    """*added* pods more have *group* in the domain *value*, or fewer if it is negative."""
 
-    term: AffinityTerm
+    group: TermGroup
     value: str
     added: int
 
@@ -87,11 +88,11 @@ class TermSums:
     total: int = 0
     pods: int = 0
 
-    def add(self, value: str, count: int, weight: int) -> None:
-        """Add *count* pods in the domain *value*, each with *weight*."""
+    def add(self, value: str, count: int, weight: int, times: int) -> None:
+        """Add *count* pods in the domain *value*, each with *weight* and *times* as many terms."""
         self.sums.add(self.column.number(value), count * weight)
         self.total += count * weight
-        self.pods += count
+        self.pods += count * times
         assert self.pods >= 0, f"more pods left {value} than were there"
 
     def of(self, domains: Ids) -> Int64s:
@@ -105,10 +106,10 @@ NO_SUMS: Final = TermSums(LabelColumn(np.zeros(0, dtype=np.int32)))
 
 @dataclass(slots=True, eq=False)
 class _Domains:
-    """Where a term applies: how many pods have it, by the value of its key on their nodes.
+    """Where a group applies: how many pods have it, by the value of its key on their nodes.
 
     Args:
-        size: How many namespaces and values the term lists, about.
+        size: How much it takes to keep the group, in namespaces and values, about.
     """
 
     size: int
@@ -128,10 +129,20 @@ class _Kept:
     position: int
     by_key: dict[str, TermSums] = field(default_factory=dict)
     size_bytes: int = 0
+    known: WeakKeyDictionary[TermGroup, tuple[int, int]] = field(default_factory=WeakKeyDictionary)
+
+    def weigh(self, group: TermGroup) -> tuple[int, int]:
+        """Return the sum of the weights of the terms in *group* that match, and their number."""
+        found = self.known.get(group)
+        if found is None:
+            times = _weight(group.times, self.incoming)
+            weight = _weight(group.weights, self.incoming) if self.weighted else times
+            found = self.known[group] = weight, times
+        return found
 
 
 class TermIndex:
-    """The distinct terms of one kind that apply anywhere.
+    """The terms of one kind that apply anywhere, in groups.
 
     Args:
         kind: The kind.
@@ -141,8 +152,8 @@ class TermIndex:
     def __init__(self, kind: TermKind, labels: LabelIndex) -> None:
         self.kind = kind
         self._labels = labels
-        self._domains: dict[AffinityTerm, _Domains] = {}
-        self._index: MatchIndex[AffinityTerm] = MatchIndex()
+        self._domains: dict[TermGroup, _Domains] = {}
+        self._index: MatchIndex[TermGroup] = MatchIndex()
         # Keys of labels that any term reads, and of labels of namespaces.
         self._labels_read: Counter[str] = Counter()
         self._namespace_labels_read: Counter[str] = Counter()
@@ -155,7 +166,7 @@ class TermIndex:
         self._kept_bytes = 0
         # What the terms of single pods add up to for the last incoming pod: a dry run adds and
         # removes the same pods many times.
-        self._last_asked: tuple[Incoming, bool] | None = None
+        self._last_asked: tuple[Incoming, bool, int] | None = None
         self._of_pods: WeakKeyDictionary[PodAffinityTerms, Mapping[str, int]] = WeakKeyDictionary()
 
     def __len__(self) -> int:
@@ -163,10 +174,10 @@ class TermIndex:
 
     def add(self, terms: PodAffinityTerms, node_labels: Labels, count: int) -> None:
         """Add *count*, 1 or -1, to the pods with *terms* on a node with *node_labels*."""
-        for term in terms.of(self.kind):
-            value = node_labels.get(term.topology_key)
+        for group in terms.groups[self.kind]:
+            value = node_labels.get(group.topology_key)
             if value is not None:
-                self._add(term, value, count)
+                self._add(group, value, count)
         if len(self._changes) > _CHANGES_KEPT or self._changes_size > _CHANGES_SIZE_KEPT:
             self._forget_changes()
         if not self._domains:
@@ -186,26 +197,25 @@ class TermIndex:
         self, terms: PodAffinityTerms, incoming: Incoming, *, weighted: bool = False
     ) -> Mapping[str, int]:
         """Return, by topology key, the sum of those of one pod's *terms* that match *incoming*."""
-        if self._last_asked != (incoming, weighted):
-            self._last_asked = incoming, weighted
+        asked = incoming, weighted, self._labels.changes.position
+        if self._last_asked != asked:
+            self._last_asked = asked
             self._of_pods = WeakKeyDictionary()
         found = self._of_pods.get(terms)
         if found is None:
-            sums: dict[str, int] = {}
-            for term in terms.of(self.kind):
-                if term.matches(*incoming):
-                    weight = term.weight if weighted else 1
-                    sums[term.topology_key] = sums.get(term.topology_key, 0) + weight
-            found = self._of_pods[terms] = sums
+            sums = {
+                group.topology_key: _weight(group.weights if weighted else group.times, incoming)
+                for group in terms.groups[self.kind]
+                if self._labels.has(group.topology_key)
+            }
+            found = self._of_pods[terms] = {key: weight for key, weight in sums.items() if weight}
         return found
 
     def _sums(self, incoming: Incoming, weighted: bool) -> _Kept:
         asked = self._asked(incoming, weighted)
         kept = self._kept.get(asked)
         if kept is None or not self._bring_up_to_date(kept):
-            built = self._build(asked)
-            built.size_bytes = 0 if kept is None else kept.size_bytes
-            kept = self._kept[asked] = built
+            kept = self._kept[asked] = self._build(asked, kept)
         self._kept.move_to_end(asked)
         domains = sum(each.column.values for each in kept.by_key.values())
         size_bytes = _BYTES_AT_LEAST * (1 + len(kept.by_key)) + 16 * domains
@@ -215,32 +225,42 @@ class TermIndex:
             self._kept_bytes -= self._kept.popitem(last=False)[1].size_bytes
         return kept
 
-    def _add(self, term: AffinityTerm, value: str, count: int) -> None:
+    def _add(self, group: TermGroup, value: str, count: int) -> None:
         self.changes.note_all()
-        domains = self._domains.get(term)
+        domains = self._domains.get(group)
         if domains is None:
-            domains = self._domains[term] = _Domains(_size_of(term))
-            self._index.add(term, _namespaces(term), term.selector)
-            self._labels_read.update(_keys(term.selector))
-            self._namespace_labels_read.update(_keys(term.namespace_selector))
+            domains = self._put(group)
         total = domains.pods.get(value, 0) + count
-        assert total >= 0, f"a term with {term.selector} was removed more often than added"
+        assert total >= 0, f"terms about {group.topology_key} were removed more often than added"
         if total:
             domains.pods[value] = total
         else:
             del domains.pods[value]
             # An index that kept terms of deleted workloads would grow with every rollout.
             if not domains.pods:
-                self._take_out(term)
+                self._take_out(group)
         if self._kept:
-            self._changes.append(_Change(term, value, count))
+            self._changes.append(_Change(group, value, count))
             self._changes_size += domains.size
 
-    def _take_out(self, term: AffinityTerm) -> None:
-        del self._domains[term]
-        self._index.remove(term, _namespaces(term), term.selector)
-        _uncount(self._labels_read, _keys(term.selector))
-        _uncount(self._namespace_labels_read, _keys(term.namespace_selector))
+    def _put(self, group: TermGroup) -> _Domains:
+        size = 1
+        for pods, _ in group.times.parts:
+            self._index.add(group, pods.namespaces, pods.selector)
+            values = sum(1 + len(each.values) for each in pods.selector.requirements or ())
+            names = sum(len(each.names) for each in pods.scopes)
+            size += 1 + values + names + len(pods.namespaces or ())
+        self._labels_read.update(group.labels_read)
+        self._namespace_labels_read.update(group.namespace_labels_read)
+        domains = self._domains[group] = _Domains(size)
+        return domains
+
+    def _take_out(self, group: TermGroup) -> None:
+        del self._domains[group]
+        for pods, _ in group.times.parts:
+            self._index.remove(group, pods.namespaces, pods.selector)
+        _uncount(self._labels_read, group.labels_read)
+        _uncount(self._namespace_labels_read, group.namespace_labels_read)
 
     def _forget_changes(self) -> None:
         self._first_change += len(self._changes)
@@ -252,13 +272,17 @@ class TermIndex:
         of_namespace = _read(incoming.namespace_labels, self._namespace_labels_read)
         return _Asked(incoming.namespace, labels, of_namespace, weighted)
 
-    def _build(self, asked: _Asked) -> _Kept:
+    def _build(self, asked: _Asked, before: _Kept | None) -> _Kept:
+        """Add up all groups; which of them match is known from the sums *before*."""
         incoming = Incoming(asked.namespace, dict(asked.labels), dict(asked.namespace_labels))
         kept = _Kept(incoming, asked.weighted, self._first_change + len(self._changes))
-        for term in self._index.candidates(incoming.namespace, incoming.labels):
-            if term.matches(*incoming):
-                for value, added in self._domains[term].pods.items():
-                    self._change(kept, term, value, added)
+        if before is not None:
+            kept.known, kept.size_bytes = before.known, before.size_bytes
+        candidates = self._index.candidates(incoming.namespace, incoming.labels)
+        for group in dict.fromkeys(candidates):
+            if kept.weigh(group)[1]:
+                for value, added in self._domains[group].pods.items():
+                    self._change(kept, group, value, added)
         return kept
 
     def _bring_up_to_date(self, kept: _Kept) -> bool:
@@ -267,38 +291,27 @@ class TermIndex:
             sums.column is not self._labels.column(key) for key, sums in kept.by_key.items()
         ):
             return False
-        for term, value, added in self._changes[kept.position - self._first_change :]:
+        for group, value, added in self._changes[kept.position - self._first_change :]:
             # A key that no node has any more came and went: its changes cancel out.
-            if self._labels.has(term.topology_key) and term.matches(*kept.incoming):
-                self._change(kept, term, value, added)
+            if self._labels.has(group.topology_key) and kept.weigh(group)[1]:
+                self._change(kept, group, value, added)
         kept.position = self._first_change + len(self._changes)
         return True
 
-    def _change(self, kept: _Kept, term: AffinityTerm, value: str, added: int) -> None:
-        key = term.topology_key
+    def _change(self, kept: _Kept, group: TermGroup, value: str, added: int) -> None:
+        key = group.topology_key
         sums = kept.by_key.get(key)
         if sums is None:
             sums = kept.by_key[key] = TermSums(self._labels.column(key))
-        sums.add(value, added, term.weight if kept.weighted else 1)
+        sums.add(value, added, *kept.weigh(group))
         if not sums.pods:
             del kept.by_key[key]
 
 
-def _namespaces(term: AffinityTerm) -> frozenset[str] | None:
-    # A namespace selector may match any namespace, also one that is created later.
-    return term.namespaces if term.namespace_selector == NOTHING else None
-
-
-def _keys(selector: Selector) -> Iterator[str]:
-    return (each.key for each in selector.requirements or ())
-
-
-def _size_of(term: AffinityTerm) -> int:
-    requirements = (
-        *(term.selector.requirements or ()),
-        *(term.namespace_selector.requirements or ()),
-    )
-    return 1 + len(term.namespaces) + sum(1 + len(each.values) for each in requirements)
+def _weight(pods: WeightedPods, incoming: Incoming) -> int:
+    """Return for how much *incoming* counts in *pods*."""
+    namespace, labels, namespace_labels = incoming
+    return pods.weight(namespace, labels, terminating=False, labels_of=lambda _: namespace_labels)
 
 
 def _read(labels: Labels, read: Mapping[str, int]) -> _LabelSet:

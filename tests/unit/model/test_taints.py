@@ -1,8 +1,16 @@
 """Tolerations (api/core/v1/toleration_test.go)."""
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from scheduler.model.taints import DO_NOT_SCHEDULE, Taint, Toleration, first_untolerated
+from scheduler.model.taints import (
+    DO_NOT_SCHEDULE,
+    Taint,
+    Toleration,
+    first_untolerated,
+    tolerated_by,
+)
 from scheduler.testing.builders import parse_taint, parse_toleration
 
 
@@ -59,3 +67,28 @@ def test_the_first_untolerated_taint_is_returned():
     assert first_untolerated(taints, [toleration("*")], DO_NOT_SCHEDULE) is None
     assert first_untolerated(taints, [], {"PreferNoSchedule"}) == taints[0]
     assert first_untolerated([], [], DO_NOT_SCHEDULE) is None
+
+
+@settings(max_examples=200, deadline=None)
+@given(random=st.randoms(use_true_random=False))
+def test_thousands_of_tolerations_tolerate_what_each_of_them_does(random):
+    tolerations = [
+        Toleration(
+            key=random.choice(["", "a", "b"]),
+            operator=random.choice(["", "Equal", "Exists", "Gt"]),
+            value=random.choice(["", "1", "2"]),
+            effect=random.choice(["", "NoSchedule", "NoExecute"]),
+        )
+        for _ in range(random.randint(17, 25))
+    ]
+    # All of them together tolerate nearly everything.
+    tolerations = random.sample(tolerations, k=1) * 20 if random.random() < 0.7 else tolerations
+    taint = Taint(
+        key=random.choice("abc"),
+        value=random.choice(["", "1", "2"]),
+        effect=random.choice(["NoSchedule", "NoExecute", "PreferNoSchedule"]),
+    )
+
+    expected = any(each.tolerates(taint) for each in tolerations)
+
+    assert tolerated_by(tolerations)(taint) is expected

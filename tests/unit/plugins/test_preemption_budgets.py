@@ -6,6 +6,7 @@ As in TestDryRunPreemption of ``plugins/defaultpreemption/default_preemption_tes
 import pytest
 
 from scheduler.model.objects import PodDisruptionBudget
+from scheduler.model.selectors import Selector
 from scheduler.testing import make_node, make_object, make_pod
 from tests.unit.plugins.preempting import (
     FOO,
@@ -133,3 +134,24 @@ def test_protected_pods_are_reprieved_first():
     found = proposal(pod("p", "large", HIGH), [node("a")], pods, [budget(allowed=0)])
 
     assert victims_of(found) == {"a": (["mid"], 0)}
+
+
+def test_thousands_of_budgets_are_compared_with_the_pods_that_they_may_match(monkeypatch):
+    """One step of a search took 49 s in a namespace with 5,000 of them."""
+    compared = []
+    matches = Selector.matches
+
+    def counting(self, labels):
+        compared.append(self)
+        return matches(self, labels)
+
+    nodes = [node(f"n{index}", "large") for index in range(20)]
+    pods = [pod(f"x{index}", "large", LOW, f"n{index}", **FOO) for index in range(20)]
+    limits = [budget(f"b{index}", allowed=0, labels=f"app=a{index}") for index in range(2000)]
+    monkeypatch.setattr(Selector, "matches", counting)
+
+    found = proposal(pod("p", "large", HIGH), nodes, pods, [*limits, budget(allowed=0)])
+
+    assert set(victims_of(found)) == {each.name for each in nodes}
+    assert all(violations == 1 for _, violations in victims_of(found).values())
+    assert len(compared) <= 20, "pods with the same labels are matched once"

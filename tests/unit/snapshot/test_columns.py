@@ -22,6 +22,7 @@ from scheduler.model.selectors import (
 from scheduler.model.taints import Taint
 from scheduler.snapshot.columns import ClusterColumns, TaintSets
 from scheduler.snapshot.count_column import COUNT_MAXIMUM, CountColumn
+from scheduler.snapshot.domains import Domains
 from scheduler.snapshot.labels import LabelIndex
 from scheduler.snapshot.node_table import NodeTable
 from scheduler.snapshot.pod_sets import PodSet, PodSetColumns, WeightedPods
@@ -388,3 +389,42 @@ def test_a_view_answers_until_the_next_fact_and_shows_nothing_that_can_be_writte
     columns.set_closed(0, "x")
     with pytest.raises(StaleView):
         QUESTIONS[question](view)
+
+
+# Sums by domain.
+
+
+def test_sums_by_domain_follow_single_rows_and_are_not_made_anew(monkeypatch):
+    columns = ClusterColumns()
+    for row in range(6):
+        columns.add_node(make_node(f"n{row}", labels=f"zone=z{row % 2}" if row < 5 else ""))
+    web = PodSet(None, from_map({"app": "web"}))
+    made = []
+    counting = Domains.counting
+    monkeypatch.setattr(Domains, "counting", lambda *asked: made.append(asked) or counting(*asked))
+
+    def sums():
+        view, everywhere = NodeTable(columns), np.ones(6, dtype=np.bool_)
+        found = view.sum_domains("zone", web, 2)
+        counts = view.count_domains("zone", web, everywhere)
+        assert (2 * counts.here).tolist() == found.here.tolist()
+        assert (2 * counts.total).tolist() == found.total.tolist()
+        return [*found.here.tolist(), int(found.total[0])]
+
+    assert sums() == [0, 0, 0, 0, 0, 0, 0]
+    columns.add_pod(0, make_pod("a", labels="app=web"))
+    columns.add_pod(5, make_pod("b", labels="app=web"))
+    assert sums() == [2, 0, 2, 0, 2, 0, 2]
+    columns.add_pod(1, make_pod("c", labels="app=web"))
+    columns.add_pod(1, make_pod("d", labels="app=web"))
+    columns.remove_pod(0, "uid-default-a")
+    assert sums() == [0, 4, 0, 4, 0, 0, 4]
+    assert len(made) == 1
+
+    columns.update_node(make_node("n1", labels="zone=z0"))
+    assert sums() == [4, 4, 4, 0, 4, 0, 4]
+    columns.remove_node("n0")
+    view = NodeTable(columns)
+    assert view.sum_domains("zone", web).here.tolist() == [
+        {"n5": 0, "n3": 0}.get(name, 2) for name in columns.names
+    ]

@@ -1,6 +1,7 @@
 """The index of the affinity terms of pods."""
 
 from collections import Counter
+from functools import cache
 from random import Random
 
 import pytest
@@ -8,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.model.affinity_terms import AffinityTerm, PodAffinityTerms, TermKind
+from scheduler.model.pod_set import PodSet
 from scheduler.model.selectors import (
     DOES_NOT_EXIST,
     EVERYTHING,
@@ -37,7 +39,9 @@ def one_of(key, *values):
     return Requirement(key, IN, frozenset(values))
 
 
+@cache
 def terms_of(*terms):
+    """Return the terms of one template."""
     return PodAffinityTerms(required_anti_affinity=terms)
 
 
@@ -118,9 +122,10 @@ def test_a_term_applies_nowhere_if_the_nodes_of_its_pods_lack_its_key():
 
 def test_a_term_without_pods_is_dropped():
     """Terms of deleted workloads would pile up otherwise."""
-    index = index_of(WEB, WEB)
+    index = index_of(WEB)
     zone = ZONES[0].metadata.labels
 
+    index.add(terms_of(WEB), zone, 1)
     index.add(terms_of(WEB), zone, -1)
     assert found(index, incoming("app=web")) == {"zone": (1, 1)}
     index.add(terms_of(WEB), zone, -1)
@@ -147,14 +152,18 @@ def test_a_pod_with_a_term_cannot_be_removed_twice():
 def matched(monkeypatch):
     """Count how often a term is compared with a pod."""
     count = Counter()
-    matches = AffinityTerm.matches
+    matches = PodSet.matches
 
-    def counting(self, *asked):
+    def counting(self, *asked, **more):
         count["terms"] += 1
-        return matches(self, *asked)
+        return matches(self, *asked, **more)
 
-    monkeypatch.setattr(AffinityTerm, "matches", counting)
+    monkeypatch.setattr(PodSet, "matches", counting)
     return count
+
+
+def selector(number):
+    return Selector((one_of("app", "web", str(number)),))
 
 
 def lacking(number):
@@ -170,7 +179,21 @@ def test_terms_are_compared_once_for_all_pods_that_they_cannot_tell_apart(matche
         index.add(terms_of(WEB), ZONES[number % 4].metadata.labels, 1)
         index.add(terms_of(WEB), ZONES[number % 4].metadata.labels, -1)
 
-    assert matched["terms"] <= 1000 + 1000 + 2 * 99, "all of them twice: `app` is read now"
+    # What excludes labels is not compared at all.
+    assert matched["terms"] <= 2 * 99
+
+
+def test_terms_of_one_template_are_compared_once_for_all_its_pods(matched):
+    terms = terms_of(*(AffinityTerm(ANTI, "zone", selector(n), HERE) for n in range(1000)))
+    index = index_of()
+    for number in range(300):
+        index.add(terms, ZONES[number % 4].metadata.labels, 1)
+
+    assert found(index, incoming("app=web")) == {"zone": (300_000, 300_000)}
+    for number in range(300):
+        index.add(terms, ZONES[number % 4].metadata.labels, -1)
+        index.sums(incoming("app=web"))
+    assert matched["terms"] <= 1000
 
 
 def test_terms_over_keys_that_no_node_has_are_never_compared(matched):
@@ -252,7 +275,7 @@ def straightforward(columns, pod, kind, *, weighted):
     for node, pods in zip(columns.nodes, columns.pods, strict=True):
         for term in (term for each in pods.values() for term in each.affinity_terms.of(kind)):
             value = node.metadata.labels.get(term.topology_key)
-            if value is not None and term.matches(pod.namespace, pod.labels, namespace_labels):
+            if value is not None and term.incoming.holds(pod, lambda _: namespace_labels):
                 domains = sums.setdefault(term.topology_key, Counter())
                 domains[value] += term.weight if weighted else 1
     return {

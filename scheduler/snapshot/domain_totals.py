@@ -1,0 +1,103 @@
+"""Counts of pods by topology domain, kept and brought up to date row by row.
+
+Summing a match column by domain takes several passes over all rows. Between two pods of a template
+one row of it changes; so the sums are kept, with the counts that went into them, until the labels
+of a node change.
+"""
+
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import Final
+
+from scheduler.model.pod_set import PodSet, WeightedPods
+from scheduler.snapshot.arrays import Int64s
+from scheduler.snapshot.count_column import COUNT_MAXIMUM, CountColumn
+from scheduler.snapshot.domains import Domains, Slots, slots_of
+from scheduler.snapshot.labels import LabelColumn, LabelIndex
+
+_BYTES_KEPT: Final = 32 << 20
+
+
+@dataclass(slots=True, eq=False)
+class _Totals:
+    """The sums of one match column by the domains of one key.
+
+    Args:
+        column: The match column.
+        key_column: The numbers of the domains.
+        labels: The position of the changes of labels at which the slots were read.
+        position: The position of the column's changes up to which they are in the sums.
+        slots: The slot of each row.
+        counts: The count of each row that is in the sums.
+        domains: The sums by slot.
+    """
+
+    column: CountColumn
+    key_column: LabelColumn
+    labels: int
+    position: int
+    slots: Slots
+    counts: Int64s
+    domains: Domains
+
+    @property
+    def size_bytes(self) -> int:
+        """How much memory they take, about."""
+        return self.slots.nbytes + self.counts.nbytes + 9 * len(self.domains.counts)
+
+    def bring_up_to_date(self, labels: int) -> bool:
+        """Add the changes since they were last read; tell whether that was possible."""
+        rows = self.column.changes.since(self.position) if labels == self.labels else None
+        if rows is None:
+            return False
+        for row in set(rows):
+            count = min(self.column[row], COUNT_MAXIMUM)
+            slot = self.slots[row]
+            if slot:
+                self.domains.counts[slot] += count - self.counts[row]
+            self.counts[row] = count
+        self.position = self.column.changes.position
+        return True
+
+
+class DomainTotals:
+    """The sums that were read, for as long as they fit.
+
+    Args:
+        labels: The labels of the nodes.
+    """
+
+    def __init__(self, labels: LabelIndex) -> None:
+        self._labels = labels
+        self._known: OrderedDict[tuple[str, PodSet | WeightedPods], _Totals] = OrderedDict()
+        self._bytes = 0
+
+    def of(
+        self, key: str, counted: PodSet | WeightedPods, column: CountColumn, rows: int
+    ) -> tuple[Domains, Slots]:
+        """Return the pods of *column* by the domains of *key*, and the slot of each row.
+
+        Every node with the label counts. The result is valid until the next change.
+        """
+        totals = self._known.get((key, counted))
+        if (
+            totals is None
+            or totals.column is not column
+            or totals.key_column is not self._labels.column(key)
+            or not totals.bring_up_to_date(self._labels.changes.position)
+        ):
+            if totals is not None:
+                self._bytes -= totals.size_bytes
+            totals = self._known[key, counted] = self._build(key, column, rows)
+            self._bytes += totals.size_bytes
+            while self._bytes > _BYTES_KEPT and len(self._known) > 1:
+                self._bytes -= self._known.popitem(last=False)[1].size_bytes
+        self._known.move_to_end((key, counted))
+        return totals.domains, totals.slots
+
+    def _build(self, key: str, column: CountColumn, rows: int) -> _Totals:
+        labels = self._labels.column(key)
+        slots, counts = slots_of(labels.ids[:rows]), column.dense(rows).copy()
+        domains = Domains.counting(slots, counts, labels.values + 1)
+        position = self._labels.changes.position
+        return _Totals(column, labels, position, column.changes.position, slots, counts, domains)
