@@ -22,7 +22,7 @@ from scheduler.framework.decision import SetTo
 from scheduler.kube import binding, eviction
 from scheduler.kube.binding import Conflicted, NotBound
 from scheduler.plugins import default_preemption
-from scheduler.plugins.default_preemption import _Budgets, _DryRun
+from scheduler.plugins.default_preemption import _DryRun
 from scheduler.preemption.preemptors import Preemptors
 from scheduler.queue.in_flight import InFlight
 from scheduler.queue.scheduling_queue import SchedulingQueue
@@ -241,7 +241,7 @@ def test_finds_victims_that_are_given_back_in_reverse(monkeypatch):
     arrange = _DryRun._arrange
 
     def reverses(self, row, pods):
-        found = arrange(self, row, pods)
+        found = yield from arrange(self, row, pods)
         found.pods = (
             *reversed(found.pods[: found.protected]),
             *reversed(found.pods[found.protected :]),
@@ -254,7 +254,7 @@ def test_finds_victims_that_are_given_back_in_reverse(monkeypatch):
 
 
 def test_finds_a_budget_whose_allowance_is_ignored(monkeypatch):
-    monkeypatch.setattr(_Budgets, "_protect", lambda self, pod, spent: False)
+    monkeypatch.setattr(default_preemption, "_protect", lambda budgets, pod, spent: False)
 
     assert re.search("against a budget|ones would do", _caught())
 
