@@ -26,7 +26,10 @@ _NAMESPACES: Final = 10
 """Pods that share a namespace."""
 
 
-_BOUNDED: Final = ("LabelColumn", "LabelIndex", "PodHistory", "PodSetColumns", "Templates")
+_BOUNDED: Final = (
+    *("DomainTotals", "Domains", "_Totals", "LabelColumn", "LabelIndex"),
+    *("PodHistory", "PodSetColumns", "Templates"),
+)
 """How the names of tables begin that may fill up, since they have a bound: unit tests hold it."""
 _FILLED_PODS: Final = 6000
 """So many pods fill every table that has a bound."""

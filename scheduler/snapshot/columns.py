@@ -144,9 +144,9 @@ class ClusterColumns:
         self.unschedulable = CountColumn()
         self.labels = LabelIndex(self.nodes)
         self.taints = TaintSets()
-        self.pod_sets = PodSetColumns(self.objects.namespace_labels)
-        self.objects.on_change(self.pod_sets.namespace_changed)
         self.totals = DomainTotals(self.labels)
+        self.pod_sets = PodSetColumns(self.objects.namespace_labels, self.totals.forget)
+        self.objects.on_change(self.pod_sets.namespace_changed)
         self.terms = {kind: TermIndex(kind, self.labels) for kind in TermKind}
         self.closed: dict[int, str] = {}
         self.name_hashes = np.zeros(64, dtype=np.uint64)

@@ -95,6 +95,12 @@ class DomainTotals:
         self._known.move_to_end((key, counted))
         return totals.domains, totals.slots
 
+    def forget(self, counted: PodSet | WeightedPods) -> None:
+        """Drop the sums of a match column that is dropped."""
+        for each in [each for each in self._known if each[1] == counted]:
+            self._bytes -= self._known.pop(each).size_bytes
+        assert self._bytes >= 0, "the sums that are kept take less than nothing"
+
     def _build(self, key: str, column: CountColumn, rows: int) -> _Totals:
         labels = self._labels.column(key)
         slots, counts = slots_of(labels.ids[:rows]), column.dense(rows).copy()

@@ -12,7 +12,7 @@ keys only, and no step of a decision may iterate over all of them.
 """
 
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -66,10 +66,16 @@ class PodSetColumns:
 
     Args:
         labels_of: Returns the labels of a namespace.
+        on_forget: Is called with what a column counts when it is dropped.
     """
 
-    def __init__(self, labels_of: NamespaceLabels = unlabelled) -> None:
+    def __init__(
+        self,
+        labels_of: NamespaceLabels = unlabelled,
+        on_forget: Callable[[Counted], None] = lambda _: None,
+    ) -> None:
         self._labels_of = labels_of
+        self._on_forget = on_forget
         self._groups: dict[str, dict[_Kind, _LabelGroup]] = {}
         self._columns: OrderedDict[Counted, CountColumn] = OrderedDict()
         self._requirements = self._names = 0
@@ -189,6 +195,7 @@ class PodSetColumns:
 
     def _forget(self, wanted: Counted, dropped: CountColumn) -> None:
         dropped.abandon()
+        self._on_forget(wanted)
         for group in self._groups_in(wanted):
             if group.columns:
                 group.columns = [each for each in group.columns if each[0] is not dropped]

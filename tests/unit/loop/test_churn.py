@@ -38,6 +38,8 @@ BOUNDED = {
     "._history._entries": 5000,  # what happened to pods is of interest after they are gone
     "._templates._seen": templates._SEEN_MAXIMUM,
     ".pod_sets._columns": pod_sets._COLUMNS_KEPT,
+    # The sums of those columns: here each is about one topology key.
+    ".totals._known": pod_sets._COLUMNS_KEPT,
     # Numbers are compacted once there are many more than rows.
     ".taints.sets": 128,
     ".taints._numbers": 128,
