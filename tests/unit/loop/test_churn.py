@@ -257,15 +257,18 @@ def test_pods_that_are_gone_leave_no_bytes():
     churned(range(100))
     gc.collect()
     tracemalloc.start()
-    begin, _ = tracemalloc.get_traced_memory()
-    churned(range(100, 600))
-    gc.collect()
-    end, _ = tracemalloc.get_traced_memory()
+    grown = []
+    for begin in range(100, 700, 150):
+        before, _ = tracemalloc.get_traced_memory()
+        churned(range(begin, begin + 150))
+        gc.collect()
+        grown.append(tracemalloc.get_traced_memory()[0] - before)
     tracemalloc.stop()
 
     assert cache.sizes() == {"nodes": 0, "pods": 0, "assumed_pods": 0}
-    # A pod like these takes some 15 KB while it is there.
-    assert (end - begin) / 500 < 100
+    # A pod like these takes some 15 KB while it is there. What it leaves, every pod leaves; but
+    # now and then a dictionary is laid out anew, and a large one if other tests have filled it.
+    assert min(grown) / 150 < 100
 
 
 def receive(cache: ClusterCache, fact: Fact) -> None:
