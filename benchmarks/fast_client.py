@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from hack.api import ApiError
 from hack.kubeconfig import read_kubeconfig
+from hack.workers import act_on_all
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterable
@@ -93,15 +94,7 @@ class FastClient:
         self, act: Callable[[_Item], Coroutine[None, None, None]], items: Iterable[_Item]
     ) -> None:
         """Act on every item, as many at a time as there are connections."""
-        waiting = iter(items)
-
-        async def worker() -> None:
-            for item in waiting:
-                await act(item)
-
-        async with asyncio.TaskGroup() as group:
-            for _ in range(self._connections):
-                group.create_task(worker())
+        await act_on_all(act, items, self._connections)
 
     async def watch(self, path: str) -> AsyncGenerator[bytes, None]:
         """Yield the lines of a watch, undecoded, until the server ends it."""

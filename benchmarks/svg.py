@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from html import escape
 from typing import TYPE_CHECKING, Final
+
+from hack import svg
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -88,11 +89,11 @@ def _x(value: float, top: float) -> float:
 
 
 def _head(chart: Chart) -> Iterator[str]:
-    yield _text(14, 22, chart.title, size=15, bold=True)
+    yield svg.text(14, 22, chart.title, size=15, bold=True)
     at = float(_LEFT)
     for name, colour in zip(chart.series, COLOURS, strict=False):
         yield f'<rect x="{at:.0f}" y="34" width="10" height="10" fill="{colour}"/>'
-        yield _text(at + 14, 43, name)
+        yield svg.text(at + 14, 43, name)
         at += 34 + 6.4 * len(name)
 
 
@@ -105,13 +106,13 @@ def _grid(unit: str, top: float, height: int) -> Iterator[str]:
             'stroke="#e3e3e3"/>'
         )
         last = f" {unit}" if part == _GRID_LINES else ""
-        yield _text(x, height - 9, f"{value:,.6g}{last}", anchor="middle", colour="#666")
+        yield svg.text(x, height - 9, f"{value:,.6g}{last}", anchor="middle", colour="#666")
 
 
 def _groups(chart: Chart, top: float, step: int) -> Iterator[str]:
     for number, (label, bars) in enumerate(chart.groups):
         y = _HEAD + number * step
-        yield _text(_LEFT - 8, y + step / 2, label, anchor="end")
+        yield svg.text(_LEFT - 8, y + step / 2, label, anchor="end")
         for row, bar in enumerate(bars):
             if bar is not None:
                 yield from _bar(bar, y + row * _BAR, top, COLOURS[row % len(COLOURS)])
@@ -128,21 +129,4 @@ def _bar(bar: Bar, y: float, top: float, colour: str) -> Iterator[str]:
             f'<line x1="{low:.1f}" x2="{_x(bar.highest, top):.1f}" y1="{middle}" y2="{middle}" '
             'stroke="#222"/>'
         )
-    yield _text(end + 4, y + _BAR - 3, f"{bar.value:,.4g}", size=9, colour="#444")
-
-
-def _text(
-    x: float,
-    y: float,
-    text: str,
-    *,
-    anchor: str = "start",
-    colour: str = "#222",
-    size: int = 11,
-    bold: bool = False,
-) -> str:
-    weight = ' font-weight="bold"' if bold else ""
-    return (
-        f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" fill="{colour}" '
-        f'font-size="{size}"{weight}>{escape(text)}</text>'
-    )
+    yield svg.text(end + 4, y + _BAR - 3, f"{bar.value:,.4g}", size=9, colour="#444")

@@ -6,7 +6,6 @@ nodes.
 
 from __future__ import annotations
 
-import asyncio
 import http.client
 import json
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -15,6 +14,7 @@ from urllib.parse import urlencode, urlsplit
 import aiohttp
 
 from hack.kubeconfig import Access, read_kubeconfig
+from hack.workers import act_on_all
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
@@ -159,12 +159,4 @@ class AsyncApi:
 
     async def gather(self, act: Callable[[_T], Awaitable[None]], items: Iterable[_T]) -> None:
         """Act on every item, as many at a time as there are connections."""
-        waiting = iter(items)
-
-        async def worker() -> None:
-            for item in waiting:
-                await act(item)
-
-        async with asyncio.TaskGroup() as group:
-            for _ in range(self._connections):
-                group.create_task(worker())
+        await act_on_all(act, items, self._connections)

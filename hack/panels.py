@@ -12,10 +12,10 @@ import json
 import math
 import time
 from dataclasses import dataclass
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from hack import svg
 from hack.failovers import Arena, Times
 from hack.prometheus import Prometheus, Target, scraping_token
 
@@ -115,7 +115,7 @@ def _draw_panel(panel: Panel, seconds: float) -> str:
 
     return "".join(
         (
-            _text(_LEFT, 18, panel.title, size=13, bold=True),
+            svg.text(_LEFT, 18, panel.title, size=13, bold=True),
             *_draw_grid(panel.unit, top, seconds, x, y),
             *(_draw_line(line, _colour(n), x, y) for n, line in enumerate(panel.lines)),
             *_draw_legend(panel.lines),
@@ -132,9 +132,9 @@ def _draw_grid(
             f'<line x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{y(value):.1f}" y2="{y(value):.1f}" '
             'stroke="#e3e3e3"/>'
         )
-        yield _text(_LEFT - 6, y(value) + 4, _in_unit(value, unit), anchor="end", colour="#666")
+        yield svg.text(_LEFT - 6, y(value) + 4, _in_unit(value, unit), anchor="end", colour="#666")
     for minute in range(int(seconds // 60) + 1):
-        yield _text(
+        yield svg.text(
             x(minute * 60), y(0) + 14, f"{minute} min", anchor="middle", colour="#666", size=10
         )
 
@@ -155,29 +155,12 @@ def _draw_legend(lines: Sequence[Line]) -> Iterable[str]:
     for number, line in enumerate(lines):
         y = _HEIGHT - 12
         yield f'<rect x="{at:.0f}" y="{y - 8}" width="9" height="9" fill="{_colour(number)}"/>'
-        yield _text(at + 13, y, line.legend)
+        yield svg.text(at + 13, y, line.legend)
         at += 26 + 6.2 * len(line.legend)
 
 
 def _colour(number: int) -> str:
     return _COLOURS[number % len(_COLOURS)]
-
-
-def _text(
-    x: float,
-    y: float,
-    text: str,
-    *,
-    anchor: str = "start",
-    colour: str = "#222",
-    size: int = 11,
-    bold: bool = False,
-) -> str:
-    weight = ' font-weight="bold"' if bold else ""
-    return (
-        f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" fill="{colour}" '
-        f'font-size="{size}"{weight}>{escape(text)}</text>'
-    )
 
 
 def _ceiling(value: float) -> float:

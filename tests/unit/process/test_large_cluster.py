@@ -45,7 +45,7 @@ class EagerServer:
         yield self._line("ERROR", {"code": 410})
 
     async def get(self, path, params=None):
-        raise NotImplementedError
+        raise AssertionError(f"GET {path} {params}: nothing is read but the watch")
 
     def expire(self):
         self.expired.set()
