@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Final
 
 from hack.hostile import judge
 from hack.hostile.churn import churn, kept_problems
-from hack.hostile.kinds import FULL_BYTES, KINDS
+from hack.hostile.kind import FULL_BYTES
+from hack.hostile.kinds import KINDS
 from hack.hostile.live import live
 from hack.hostile.measure import Settings, measure
 from scheduler.observe.logs import configure
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from hack.hostile.churn import Kept
-    from hack.hostile.kinds import Json, Kind
+    from hack.hostile.kind import Json, Kind
     from hack.hostile.measure import Cost
 
 PARTS: Final = ("inside", "churn", "live")

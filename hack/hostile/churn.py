@@ -11,8 +11,9 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from hack.hostile.hostile_pods import container_of
 from hack.hostile.inside import SCHEDULER, CpuTimeLoop
-from hack.hostile.kinds import HOST, ZONE, container_of, filled
+from hack.hostile.kind import HOST, ZONE, filled
 from hack.hostile.measure import Settings, Trial
 from hack.hostile.tables import caches, entries, grown
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Callable, Iterator, Sequence
 
-    from hack.hostile.kinds import Json
+    from hack.hostile.kind import Json
 
 _NAMESPACES: Final = 10
 """Pods that share a namespace."""

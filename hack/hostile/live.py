@@ -23,7 +23,7 @@ from hack.control_plane import ControlPlane
 from hack.hostile.churn import churned_pod
 from hack.hostile.inside import path_of
 from hack.hostile.judge import SLOWDOWN_MAXIMUM
-from hack.hostile.kinds import NAMESPACE, Where
+from hack.hostile.kind import NAMESPACE, Where
 from hack.hostile.measure import json_bytes, plain_pod
 from hack.nodes import create_nodes, nodes
 from hack.running_scheduler import RunningScheduler
@@ -31,7 +31,7 @@ from hack.running_scheduler import RunningScheduler
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from hack.hostile.kinds import Json, Kind
+    from hack.hostile.kind import Json, Kind
     from hack.hostile.measure import Settings
     from hack.processes import Process
 

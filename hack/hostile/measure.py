@@ -11,13 +11,13 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from hack.hostile.inside import SCHEDULER, Cluster, CpuTimeLoop
-from hack.hostile.kinds import HOST, NAMESPACE, ZONE, Kind, Where
+from hack.hostile.kind import HOST, NAMESPACE, ZONE, Kind, Where
 from scheduler.process.heap import freeze_heap
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from hack.hostile.kinds import Json
+    from hack.hostile.kind import Json
 
 _SMALL_BLOCK_BYTES: Final = 64
 """Python's own blocks have 16 to 512 bytes."""

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from hack.hostile.inside import path_of
-from hack.hostile.kinds import KINDS, NAMESPACE, Where
+from hack.hostile.kind import NAMESPACE, Where
+from hack.hostile.kinds import KINDS
 
 pytestmark = pytest.mark.integration
 

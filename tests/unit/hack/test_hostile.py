@@ -8,7 +8,8 @@ import pytest
 from hack.hostile import judge
 from hack.hostile.churn import Kept, churn, churned_pod, kept_problems
 from hack.hostile.inside import Cluster, CpuTimeLoop
-from hack.hostile.kinds import FULL_BYTES, KINDS, Where
+from hack.hostile.kind import FULL_BYTES, Where
+from hack.hostile.kinds import KINDS
 from hack.hostile.live import OURS, THEIRS, Side, course_problem, longest_stall, side_problems
 from hack.hostile.measure import Cost, Settings, json_bytes, measure, plain_node
 from hack.hostile.tables import caches, entries, grown
