@@ -7,7 +7,7 @@ compared. Selectors without such a label (``NotIn``, ``DoesNotExist``, empty one
 all labels of their namespaces.
 """
 
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Collection, Hashable, Iterator, Mapping
 from typing import Final, Generic, TypeVar
 
 from scheduler.model.selectors import EXISTS, GT, IN, LT, Selector
@@ -34,7 +34,7 @@ class MatchIndex(Generic[T]):
 
     def add(self, item: T, namespaces: Collection[str] | None, selector: Selector) -> None:
         """Add *item*, which matches *selector* in *namespaces*; None for any namespace."""
-        keys = list(_label_keys(selector))
+        keys = _label_keys(selector)
         for namespace in _ANYWHERE if namespaces is None else namespaces:
             by_label = self._items.setdefault(namespace, {})
             for key in keys:
@@ -45,7 +45,7 @@ class MatchIndex(Generic[T]):
 
         An item that was added with several selectors may be gone with the first of them.
         """
-        keys = list(_label_keys(selector))
+        keys = _label_keys(selector)
         for namespace in _ANYWHERE if namespaces is None else namespaces:
             by_label = self._items.get(namespace, {})
             for key in keys:
@@ -68,18 +68,16 @@ class MatchIndex(Generic[T]):
                 yield from by_label.get(label[0], ())
 
 
-def _label_keys(selector: Selector) -> Iterable[_LabelKey]:
-    """Yield under which labels *selector* is kept: all labels that it matches have one of them."""
+def _label_keys(selector: Selector) -> Collection[_LabelKey]:
+    """Return under which labels *selector* is kept: all labels that it matches have one of them."""
     if selector.requirements is None:
-        return
+        return ()
     wanted = [each for each in selector.requirements if each.operator == IN]
     if wanted:
         # One label is enough; that with the fewest values needs the fewest keys.
-        fewest = min(wanted, key=lambda each: len(each.values))
-        yield from ((fewest.key, value) for value in fewest.values)
-        return
+        fewest = wanted[0] if len(wanted) == 1 else min(wanted, key=lambda each: len(each.values))
+        return [(fewest.key, value) for value in fewest.values]
     for each in selector.requirements:
         if each.operator in _NEED_A_KEY:
-            yield each.key
-            return
-    yield None
+            return (each.key,)
+    return (None,)
