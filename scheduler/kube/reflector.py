@@ -327,6 +327,7 @@ class Reflector(Generic[T]):
     def _collect(self, listing: "_Listing[T]", event: WatchEvent[T]) -> None:
         """Apply an event of the first list at once; of a later list, hold what differs."""
         relist = listing.relist
+        self._last_line_at = self._clock()
         match event:
             case ObjectChanged() if relist is not None:
                 relist.add(event)
@@ -346,7 +347,7 @@ class Reflector(Generic[T]):
         if listing.relist is not None:
             await listing.relist.apply()
         self._version = version
-        self._last_line_at = self._clock()
+        self._last_line_at = self._clock()  # also where nothing is listed
         self._succeed()
         self._observer.list_done(
             self._resource, len(self.store), self._clock() - listing.started_at

@@ -501,6 +501,30 @@ async def test_silence_is_measured_once_a_watch_has_begun(api, reflect):
     assert refused.reflector.silence_seconds is not None
 
 
+async def test_a_list_that_arrives_is_not_silent_however_long_it_takes():
+    """The list of a large cluster takes minutes at a busy server."""
+    now, delivered = 0.0, asyncio.Event()
+
+    class SlowServer:
+        async def watch(self, path, params, *, silence_seconds):
+            del path, params, silence_seconds
+            nonlocal now
+            for index in range(3):
+                now += 100.0
+                yield json.dumps(added(f"p{index}", index + 1)).encode()
+            delivered.set()
+            await asyncio.Event().wait()
+
+    reflector = Reflector(SlowServer(), PODS, lambda _: None, clock=lambda: now)
+    listing = asyncio.create_task(reflector.run())
+    await delivered.wait()
+    listing.cancel()
+
+    assert len(reflector.store) == 3
+    assert not reflector.listed
+    assert reflector.silence_seconds == 0
+
+
 async def test_an_absent_optional_resource_has_no_silence(api, reflect):
     api.plays(api.answers(404, "no such resource"), api.answers(404, "no such resource"))
 
