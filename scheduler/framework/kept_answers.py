@@ -21,7 +21,7 @@ from scheduler.framework.rejection import (
     Scores,
 )
 from scheduler.framework.scoring import check_scores, normalized_scores_of
-from scheduler.snapshot.arrays import Rows
+from scheduler.snapshot.arrays import Rows, resized
 from scheduler.snapshot.change_log import Reads
 from scheduler.snapshot.node_table import NodeTable
 
@@ -37,12 +37,13 @@ class Unkeepable(Exception):  # noqa: N818 - not an error: the filters have to b
 class KeptPreFilter(Kept):
     """What a pre-filter plugin answered."""
 
-    __slots__ = ("answer", "plugin")
+    __slots__ = ("_reads_nothing", "answer", "plugin")
 
     def __init__(self, plugin: PreFilterPlugin) -> None:
         super().__init__(keepable=answers_by_template(plugin), by_row=False)
         self.plugin = plugin
         self.answer: PreFilterAnswer = None
+        self._reads_nothing = False
 
     def update(self, question: Question) -> PreFilterAnswer:
         """Return the answer; call the plugin only if it does not stand."""
@@ -51,9 +52,15 @@ class KeptPreFilter(Kept):
                 self.answer = ask_pre_filter(
                     self.plugin, question.pod, question.nodes, question.observer
                 )
+            self._reads_nothing = not reads
             if not isinstance(self.answer, Failure):
                 question.settle(self, reads)
         return self.answer
+
+    def rows_changed(self, rows: Iterable[int], size: int) -> None:
+        """Let what follows from the pod alone stand, as that it has no volumes."""
+        if not self._reads_nothing:
+            super().rows_changed(rows, size)
 
 
 class KeptFilter(Kept):
@@ -109,6 +116,15 @@ class KeptFilter(Kept):
         question.settle(self, reads)
         self._remember(rows)
         return changed
+
+    def resize(self, size: int) -> None:
+        """Let no reason hold for rows that are new; they are stale."""
+        self.rejections = [
+            Rejection(nodes, each.reason, _resized(each.resolvable, size))
+            for each in self.rejections
+            if (nodes := resized(each.nodes, size)).any()
+        ]
+        self._combine()
 
     def forget_rows(self) -> None:
         """Forget the values of rows that were accepted."""
@@ -182,6 +198,10 @@ class KeptFilter(Kept):
 
 def _copied(resolvable: NodeMask | bool) -> NodeMask | bool:
     return resolvable.copy() if isinstance(resolvable, np.ndarray) else resolvable
+
+
+def _resized(resolvable: NodeMask | bool, size: int) -> NodeMask | bool:
+    return resized(resolvable, size) if isinstance(resolvable, np.ndarray) else resolvable
 
 
 def _merged(known: NodeMask | bool, new: NodeMask | bool, rows: Rows, size: int) -> NodeMask | bool:
@@ -356,6 +376,14 @@ class KeptScores(Kept):
             self._unasked.difference_update(rows.tolist())
         elif self.asked.all():
             self._unasked = set()
+
+    def resize(self, size: int) -> None:
+        """Let the rows that are new be among those that were not asked about."""
+        if self._unasked is not None:
+            self._unasked = {row for row in self._unasked if row < size}
+            self._unasked.update(range(len(self.raw), size))
+        self.raw, self.asked = resized(self.raw, size), resized(self.asked, size)
+        self._normal.give_up()
 
     def forget_rows(self) -> None:
         """Forget which values of a row had which score."""
