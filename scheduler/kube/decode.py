@@ -316,7 +316,7 @@ class ObjectDecoder(Generic[T]):
         return found
 
     def _drop_unread(self, found: T) -> None:
-        """Drop the annotations, before templates are told apart: nobody reads them."""
+        """Drop the annotations that nobody reads: templates must not differ in them."""
         if not self._watched.annotations:
             force_setattr(found.metadata, "annotations", _NO_ANNOTATIONS)
 
