@@ -15,7 +15,7 @@ _ROW_BYTES: Final = 500
 
 
 class SearchMemory:
-    """What a search found out about rows; it is told nothing of rows that have changed since.
+    """What a search found out about rows, without those that have changed since.
 
     A search may write what follows from the pod's template, the row, and the filters that it runs
     on what-if tables that change this row. Candidates are kept beside the pods they consist of
