@@ -21,7 +21,7 @@ from scheduler.framework.rejection import (
     Scores,
 )
 from scheduler.framework.scoring import check_scores, normalized_scores_of
-from scheduler.snapshot.arrays import Rows
+from scheduler.snapshot.arrays import Rows, resized
 from scheduler.snapshot.change_log import Reads
 from scheduler.snapshot.node_table import NodeTable
 
@@ -110,6 +110,15 @@ class KeptFilter(Kept):
         self._remember(rows)
         return changed
 
+    def resize(self, size: int) -> None:
+        """Let no reason hold for rows that are new; they are stale."""
+        self.rejections = [
+            Rejection(nodes, each.reason, _resized(each.resolvable, size))
+            for each in self.rejections
+            if (nodes := resized(each.nodes, size)).any()
+        ]
+        self._combine()
+
     def forget_rows(self) -> None:
         """Forget the values of rows that were accepted."""
         self._accepted.clear()
@@ -182,6 +191,10 @@ class KeptFilter(Kept):
 
 def _copied(resolvable: NodeMask | bool) -> NodeMask | bool:
     return resolvable.copy() if isinstance(resolvable, np.ndarray) else resolvable
+
+
+def _resized(resolvable: NodeMask | bool, size: int) -> NodeMask | bool:
+    return resized(resolvable, size) if isinstance(resolvable, np.ndarray) else resolvable
 
 
 def _merged(known: NodeMask | bool, new: NodeMask | bool, rows: Rows, size: int) -> NodeMask | bool:
@@ -356,6 +369,14 @@ class KeptScores(Kept):
             self._unasked.difference_update(rows.tolist())
         elif self.asked.all():
             self._unasked = set()
+
+    def resize(self, size: int) -> None:
+        """Let the rows that are new be among those that were not asked about."""
+        if self._unasked is not None:
+            self._unasked = {row for row in self._unasked if row < size}
+            self._unasked.update(range(len(self.raw), size))
+        self.raw, self.asked = resized(self.raw, size), resized(self.asked, size)
+        self._normal.give_up()
 
     def forget_rows(self) -> None:
         """Forget which values of a row had which score."""

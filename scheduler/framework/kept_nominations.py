@@ -29,6 +29,12 @@ class NominatedRows:
         self._row_of: dict[str, int] = {}
         self._own: int | None = None
 
+    def clear(self) -> None:
+        """Forget everything: rows have other numbers now."""
+        self._seen, self._own = {}, None
+        self._by_row.clear()
+        self._row_of.clear()
+
     def update(
         self, pod: Pod, nodes: NodeTable, nominated: Mapping[str, Sequence[Pod]]
     ) -> set[int]:

@@ -141,7 +141,14 @@ class History(FullCluster):
 
     def change_node(self) -> None:
         node, other = self.dice.choices(list(self.cache.nodes()), k=2)
-        if self.dice.random() < 0.5:
+        chance = self.dice.random()
+        if chance < 0.2:
+            self.serial += 1
+            meta = msgspec.structs.replace(node.metadata, name=f"node-{self.serial}")
+            self.cache.add_node(msgspec.structs.replace(node, metadata=meta))
+        elif chance < 0.3 and len(list(self.cache.nodes())) > 2:
+            self.cache.remove_node(node.name)
+        elif chance < 0.6:
             self.cache.update_node(msgspec.structs.replace(node, spec=other.spec))
         else:
             self.cache.update_node(msgspec.structs.replace(node, status=other.status))
