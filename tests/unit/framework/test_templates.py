@@ -434,6 +434,38 @@ def test_a_plugin_that_is_not_node_local_is_asked_anew_when_nodes_come_or_go():
     assert asked.decide() == ([NODES], [NODES])
 
 
+@pytest.mark.parametrize(
+    ("reads", "calls"),
+    [(lambda _: 0, 2), (len, 3), (lambda nodes: nodes.pod_count.sum(), 3)],
+    ids=["nothing", "how many nodes there are", "a column"],
+)
+def test_a_pre_filter_that_reads_no_row_is_not_asked_again_when_a_node_comes(reads, calls):
+    class Asks:
+        name = "Asks"
+        node_local = True
+        asked = 0
+
+        def pre_filter(self, pod: Pod, nodes: NodeTable) -> None:
+            self.asked += 1
+            reads(nodes)
+
+    plugin = Asks()
+    asked = Asked(Counting(pod_count, node_local=True))
+    asked.profile = replace(asked.profile, pre_filter=(plugin,))
+    attempts = [
+        Attempt(asked.profile, make_pod(f"pod-{number}"), asked.cache.view(), {})
+        for number in range(3)
+    ]
+    for attempt in attempts:
+        decide(replace(attempt, templates=asked.templates))
+    assert plugin.asked == 2, "the first of its template, and the second"
+
+    asked.cache.add_node(make_node("new"))
+    decide(replace(attempts[0], nodes=asked.cache.view(), templates=asked.templates))
+
+    assert plugin.asked == calls
+
+
 def test_all_is_asked_anew_when_very_many_nodes_come_or_the_profile_is_replaced():
     asked = Asked(Counting(pod_count, node_local=True))
     asked.decide(), asked.decide()
