@@ -37,12 +37,13 @@ class Unkeepable(Exception):  # noqa: N818 - not an error: the filters have to b
 class KeptPreFilter(Kept):
     """What a pre-filter plugin answered."""
 
-    __slots__ = ("answer", "plugin")
+    __slots__ = ("_reads_nothing", "answer", "plugin")
 
     def __init__(self, plugin: PreFilterPlugin) -> None:
         super().__init__(keepable=answers_by_template(plugin), by_row=False)
         self.plugin = plugin
         self.answer: PreFilterAnswer = None
+        self._reads_nothing = False
 
     def update(self, question: Question) -> PreFilterAnswer:
         """Return the answer; call the plugin only if it does not stand."""
@@ -51,9 +52,15 @@ class KeptPreFilter(Kept):
                 self.answer = ask_pre_filter(
                     self.plugin, question.pod, question.nodes, question.observer
                 )
+            self._reads_nothing = not reads
             if not isinstance(self.answer, Failure):
                 question.settle(self, reads)
         return self.answer
+
+    def rows_changed(self, rows: Iterable[int], size: int) -> None:
+        """Let what follows from the pod alone stand, as that it has no volumes."""
+        if not self._reads_nothing:
+            super().rows_changed(rows, size)
 
 
 class KeptFilter(Kept):

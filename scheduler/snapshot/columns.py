@@ -102,11 +102,24 @@ class ChangeLogs:
     Labels, taints, affinity terms and the other objects have theirs beside the data.
     """
 
-    __slots__ = ("closed", "directory", "images", "nodes", "pods", "ports", "rows", "untracked")
+    __slots__ = (
+        "closed",
+        "directory",
+        "images",
+        "nodes",
+        "pods",
+        "ports",
+        "rows",
+        "size",
+        "untracked",
+    )
 
     def __init__(self) -> None:
         self.rows = ChangeLog()
         """Which node is in which row."""
+        # No row depends on it, so rows with the same numbers are still alike.
+        self.size = ChangeLog(lambda _: 0)
+        """How many rows there are."""
         self.nodes = ChangeLog()
         """Node objects, whatever changed in them."""
         self.pods = ChangeLog()
@@ -176,6 +189,7 @@ class ClusterColumns:
         self.generation += 1
         row = len(self.nodes)
         self.changes.rows.note(row)
+        self.changes.size.note(row)
         self.nodes.append(node)
         self.names.append(node.name)
         self.pods.append({})
@@ -204,6 +218,7 @@ class ClusterColumns:
         # Rows stay dense, so that no operation over all rows needs a mask of those in use.
         last = len(self.nodes) - 1
         self.changes.rows.note(last)
+        self.changes.size.note(last)
         if row != last:
             self.changes.rows.note(row)
             self._move(last, row)

@@ -49,7 +49,7 @@ class History:
             profile, pre_filter=(*profile.pre_filter, trust), filter=(*profile.filter, trust)
         )
         self.cache = ClusterCache()
-        self.nominated: dict[str, list[Pod]] = {}
+        self.nominated: dict[str, tuple[Pod, ...]] = {}
         self.templates = Templates()
         self.assumed: list[Pod] = []
         self.removed: list[Node] = []
@@ -67,7 +67,9 @@ class History:
         elif item.node_name:
             self.cache.add_pod(item)
         elif item.nominated_node:
-            self.nominated.setdefault(item.nominated_node, []).append(item)
+            there = self.nominated.get(item.nominated_node, ())
+            # As the queue does it: neither the mapping nor its values change afterwards.
+            self.nominated = self.nominated | {item.nominated_node: (*there, item)}
 
     def another(self, document: dict[str, Any]) -> Pod:
         """Return a further pod of the template of *document*."""
@@ -430,6 +432,38 @@ def test_a_plugin_that_is_not_node_local_is_asked_anew_when_nodes_come_or_go():
     assert asked.decide() == ([NODES + 1], [NODES + 1])
     asked.cache.remove_node("new")
     assert asked.decide() == ([NODES], [NODES])
+
+
+@pytest.mark.parametrize(
+    ("reads", "calls"),
+    [(lambda _: 0, 2), (len, 3), (lambda nodes: nodes.pod_count.sum(), 3)],
+    ids=["nothing", "how many nodes there are", "a column"],
+)
+def test_a_pre_filter_that_reads_no_row_is_not_asked_again_when_a_node_comes(reads, calls):
+    class Asks:
+        name = "Asks"
+        node_local = True
+        asked = 0
+
+        def pre_filter(self, pod: Pod, nodes: NodeTable) -> None:
+            self.asked += 1
+            reads(nodes)
+
+    plugin = Asks()
+    asked = Asked(Counting(pod_count, node_local=True))
+    asked.profile = replace(asked.profile, pre_filter=(plugin,))
+    attempts = [
+        Attempt(asked.profile, make_pod(f"pod-{number}"), asked.cache.view(), {})
+        for number in range(3)
+    ]
+    for attempt in attempts:
+        decide(replace(attempt, templates=asked.templates))
+    assert plugin.asked == 2, "the first of its template, and the second"
+
+    asked.cache.add_node(make_node("new"))
+    decide(replace(attempts[0], nodes=asked.cache.view(), templates=asked.templates))
+
+    assert plugin.asked == calls
 
 
 def test_all_is_asked_anew_when_very_many_nodes_come_or_the_profile_is_replaced():
