@@ -19,6 +19,9 @@ _LabelKey = tuple[str, str] | str | None
 
 _NEED_A_KEY: Final = frozenset((EXISTS, GT, LT))
 _ANYWHERE: Final = (None,)
+_NAMESPACES_MAXIMUM: Final = 4096
+"""Items that name more are kept under none: to write them 70,000 times takes longer than to compare
+the few items of a megabyte that do."""
 
 
 class MatchIndex(Generic[T]):
@@ -35,7 +38,7 @@ class MatchIndex(Generic[T]):
     def add(self, item: T, namespaces: Collection[str] | None, selector: Selector) -> None:
         """Add *item*, which matches *selector* in *namespaces*; None for any namespace."""
         keys = _label_keys(selector)
-        for namespace in _ANYWHERE if namespaces is None else namespaces:
+        for namespace in _scopes(namespaces):
             by_label = self._items.setdefault(namespace, {})
             for key in keys:
                 by_label.setdefault(key, {})[item] = None
@@ -46,7 +49,7 @@ class MatchIndex(Generic[T]):
         An item that was added with several selectors may be gone with the first of them.
         """
         keys = _label_keys(selector)
-        for namespace in _ANYWHERE if namespaces is None else namespaces:
+        for namespace in _scopes(namespaces):
             by_label = self._items.get(namespace, {})
             for key in keys:
                 items = by_label.get(key, {})
@@ -66,6 +69,13 @@ class MatchIndex(Generic[T]):
             for label in labels.items():
                 yield from by_label.get(label, ())
                 yield from by_label.get(label[0], ())
+
+
+def _scopes(namespaces: Collection[str] | None) -> Collection[str | None]:
+    """Return under which namespaces an item is kept; whether it matches is compared anyway."""
+    if namespaces is None or len(namespaces) > _NAMESPACES_MAXIMUM:
+        return _ANYWHERE
+    return namespaces
 
 
 def _label_keys(selector: Selector) -> Collection[_LabelKey]:
