@@ -16,6 +16,7 @@ from typing import Final
 import structlog
 
 from hack.decisions import Decisions
+from scheduler.process.heap import freeze_heap
 from tests.simulation.simulation import MOST_STEPS, Outcome, simulate
 
 _RUNS: Final = 10_000
@@ -30,7 +31,7 @@ def main() -> int:
         return _count([_simulate(work)], Decisions(options.decisions))
     seeds = range(options.first, options.first + options.runs)
     # Unlike a multiprocessing.Pool, it raises when a worker dies.
-    with ProcessPoolExecutor(options.jobs, initializer=_be_silent) as pool:
+    with ProcessPoolExecutor(options.jobs, initializer=freeze_heap) as pool:
         runs = ((seed, options.steps, options.kills) for seed in seeds)
         outcomes = pool.map(_simulate, runs, chunksize=8)
         return _count(outcomes, Decisions(options.decisions))

@@ -36,7 +36,7 @@ from scheduler.out_of_tree.stall_timer import StallTimer
 from scheduler.process.background import Heartbeat, cancel, measure_loop_lag, run_and_wait
 from scheduler.process.cache_comparer import CacheComparer
 from scheduler.process.gauges import read_gauges
-from scheduler.process.heap import freeze_while_listing
+from scheduler.process.heap import freeze_heap, freeze_while_listing
 from scheduler.process.leadership import Leadership
 from scheduler.process.watches import Watches
 from scheduler.reload.plan import Plan, plan_of
@@ -67,6 +67,8 @@ def run(settings: RunSettings) -> int:
     """
     configure(settings.log_level, settings.log_format, sys.stderr)
     started_with = plan_of(settings)
+    # Before the event loop runs: what the imports left takes 50 ms to visit, in one step.
+    freeze_heap()
     return _event_loop_run(_schedule(settings, started_with))
 
 

@@ -160,7 +160,10 @@ def schedule(attempt: Attempt) -> Cycle:
             yield PAUSE
             if attempt.extenders:
                 totals = yield from _add_extender_scores(attempt, totals, table)
-            tied = rows[best(totals, attempt.seed, pod.uid, table.name_hashes, _TIES_SHOWN)]
+            first = kept.best(totals, attempt.seed, table, _TIES_SHOWN) if kept else None
+            if first is None:  # nothing is kept, or extenders have scored as well
+                first = best(totals, attempt.seed, pod.uid, table.name_hashes, _TIES_SHOWN)
+            tied = rows[first]
         names = nodes.names
         ties = tuple([names[row] for row in tied.tolist()])
         assert ties

@@ -67,6 +67,23 @@ class Kept:
         else:
             self.give_up()
 
+    def rows_changed(self, rows: Iterable[int], size: int) -> None:
+        """Note that other nodes are in *rows* now, all below *size*, and none beyond.
+
+        What rests on more than single rows is given up: it may rest on how many there are.
+        """
+        if not self.by_row:
+            self.give_up()
+        if not self.stands:
+            return
+        # Columns note changes of rows that are gone by now.
+        self.stale_rows = {row for row in self.stale_rows if row < size}
+        self.stale_rows.update(rows)
+        self.resize(size)
+
+    def resize(self, size: int) -> None:
+        """Make room for *size* rows; those that are new are stale."""
+
     def give_up(self) -> None:
         """Compute all of it anew when it is needed."""
         self.stands = False

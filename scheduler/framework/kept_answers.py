@@ -19,7 +19,7 @@ from scheduler.framework.rejection import (
     Rejection,
 )
 from scheduler.snapshot.alike import AlikeRows
-from scheduler.snapshot.arrays import Rows
+from scheduler.snapshot.arrays import Rows, resized
 from scheduler.snapshot.change_log import Reads
 from scheduler.snapshot.node_table import NodeTable
 
@@ -35,12 +35,13 @@ class Unkeepable(Exception):  # noqa: N818 - not an error: the filters have to b
 class KeptPreFilter(Kept):
     """What a pre-filter plugin answered."""
 
-    __slots__ = ("answer", "plugin")
+    __slots__ = ("_reads_nothing", "answer", "plugin")
 
     def __init__(self, plugin: PreFilterPlugin) -> None:
         super().__init__(keepable=answers_by_template(plugin), by_row=False)
         self.plugin = plugin
         self.answer: PreFilterAnswer = None
+        self._reads_nothing = False
 
     def update(self, question: Question) -> PreFilterAnswer:
         """Return the answer; call the plugin only if it does not stand."""
@@ -49,9 +50,15 @@ class KeptPreFilter(Kept):
                 self.answer = ask_pre_filter(
                     self.plugin, question.pod, question.nodes, question.observer
                 )
+            self._reads_nothing = not reads
             if not isinstance(self.answer, Failure):
                 question.settle(self, reads)
         return self.answer
+
+    def rows_changed(self, rows: Iterable[int], size: int) -> None:
+        """Let what follows from the pod alone stand, as that it has no volumes."""
+        if not self._reads_nothing:
+            super().rows_changed(rows, size)
 
 
 class KeptFilter(Kept):
@@ -107,6 +114,15 @@ class KeptFilter(Kept):
         question.settle(self, reads)
         self._remember(rows)
         return changed
+
+    def resize(self, size: int) -> None:
+        """Let no reason hold for rows that are new; they are stale."""
+        self.rejections = [
+            Rejection(nodes, each.reason, _resized(each.resolvable, size))
+            for each in self.rejections
+            if (nodes := resized(each.nodes, size)).any()
+        ]
+        self._combine()
 
     def forget_rows(self) -> None:
         """Forget the values of rows that were accepted."""
@@ -208,6 +224,10 @@ def _copied(resolvable: NodeMask | bool) -> NodeMask | bool:
 
 def _expanded(resolvable: NodeMask | bool, alike: AlikeRows) -> NodeMask | bool:
     return alike.expand(resolvable) if isinstance(resolvable, np.ndarray) else resolvable
+
+
+def _resized(resolvable: NodeMask | bool, size: int) -> NodeMask | bool:
+    return resized(resolvable, size) if isinstance(resolvable, np.ndarray) else resolvable
 
 
 def _merged(known: NodeMask | bool, new: NodeMask | bool, rows: Rows, size: int) -> NodeMask | bool:

@@ -10,7 +10,7 @@ from scheduler.framework.profile import Weighted
 from scheduler.framework.rejection import NodeMask, Scores
 from scheduler.framework.scoring import check_scores, normalized_scores_of
 from scheduler.snapshot.alike import AlikeRows
-from scheduler.snapshot.arrays import Rows
+from scheduler.snapshot.arrays import Rows, resized
 from scheduler.snapshot.change_log import Reads
 from scheduler.snapshot.node_table import NodeTable
 
@@ -243,6 +243,14 @@ class KeptScores(Kept):
             self._unasked.difference_update(rows.tolist())
         elif self.asked.all():
             self._unasked = set()
+
+    def resize(self, size: int) -> None:
+        """Let the rows that are new be among those that were not asked about."""
+        if self._unasked is not None:
+            self._unasked = {row for row in self._unasked if row < size}
+            self._unasked.update(range(len(self.raw), size))
+        self.raw, self.asked = resized(self.raw, size), resized(self.asked, size)
+        self._normal.give_up()
 
     def forget_rows(self) -> None:
         """Forget which values of a row had which score."""

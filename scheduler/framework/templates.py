@@ -35,6 +35,7 @@ from scheduler.framework.filtering import (
 from scheduler.framework.kept import Dependencies, Question
 from scheduler.framework.kept_answers import KeptFilter, KeptPreFilter, Unkeepable
 from scheduler.framework.kept_scores import KeptScores
+from scheduler.framework.kept_totals import KeptTotals
 from scheduler.framework.observer import Observer
 from scheduler.framework.profile import Profile
 from scheduler.framework.rejection import NodeMask, Scores
@@ -64,15 +65,13 @@ class Template:
         "_pre_filters",
         "_reached",
         "_rows_position",
-        "_scored",
         "_scores",
         "_skipped",
-        "_sum",
-        "_values",
         "dependencies",
         "profile",
         "size_bytes",
         "size_known_at",
+        "totals",
     )
 
     def __init__(self, profile: Profile, nodes: NodeTable) -> None:
@@ -88,31 +87,45 @@ class Template:
         """How many filters were asked before no row was feasible any more."""
         self._skipped: frozenset[str] = frozenset()
         self._closed = -1
-        self._scored: Rows | None = None
-        """The rows that were feasible when scores were added up the last time."""
-        self._sum: Scores = np.zeros(len(nodes), dtype=np.int64)
-        """Scores that count row by row, over all rows."""
-        self._values: Scores | None = None
-        """The sum of all other scores, over the rows in *_scored*; None if there are none."""
+        self.totals = KeptTotals(self._scores, len(nodes))
         self.size_bytes = 0
         self.size_known_at = 0
 
-    def fits(self, profile: Profile, nodes: NodeTable) -> bool:
-        """Tell whether the template is of this *profile*, and rows are numbered as they were."""
-        return self.profile is profile and self._rows_position == nodes.change_logs.rows.position
+    def follow(self, nodes: NodeTable) -> bool:
+        """Learn what has changed; return whether it could be told which rows are other nodes now.
+
+        A node that was added is one more row that has changed. The last row moves to the number of
+        a node that was removed, so that one has.
+        """
+        self.dependencies.refresh()
+        log = nodes.change_logs.rows
+        if log.position == self._rows_position:
+            return True
+        changed = log.since(self._rows_position)
+        if changed is None:
+            return False
+        self._rows_position = log.position
+        size = len(nodes)
+        rows = {row for row in changed if row < size}
+        for each in (*self._pre_filters.values(), *self._filters, *self._scores):
+            each.rows_changed(rows, size)
+        self.totals.rows_changed(size)
+        self._filtered = None
+        if self._pre_filtered is not None and self._pre_filtered.only is not None:
+            self._pre_filtered = None
+        self.size_known_at = -1
+        return True
 
     def measure(self) -> None:
         """Add up how much memory the answers take, if any can have grown."""
         # Arrays appear with the first answers, and few after that: adding up all is not free.
-        if self.size_known_at and self.dependencies.additions < self.size_known_at + _ADDITIONS:
+        if self.size_known_at > 0 and self.dependencies.additions < self.size_known_at + _ADDITIONS:
             return
         self.size_known_at = self.dependencies.additions
         self.size_bytes = (
             sum(each.size_bytes for each in self._filters)
             + sum(each.size_bytes for each in self._scores)
-            + self._sum.nbytes
-            + (0 if self._values is None else self._values.nbytes)
-            + (0 if self._scored is None else self._scored.nbytes)
+            + self.totals.size_bytes
         )
 
     def pre_filter(self, question: Question) -> PreFilterResult:
@@ -177,53 +190,6 @@ class Template:
         for each in asked[: self._reached]:
             judged.add(each.plugin.name, each.rejections)
         return judged
-
-    def score(self, question: Question, rows: Rows, table: NodeTable) -> Scores:
-        """Return the total score of each of *rows*, all feasible, which *table* shows."""
-        if not self._scores:
-            return np.ones(len(rows), dtype=np.int64)
-        scored, self._scored = self._scored, None
-        same = scored is not None and (rows is scored or np.array_equal(rows, scored))
-        feasible = None
-        if not same:
-            feasible = np.zeros(len(question.nodes), dtype=np.bool_)
-            feasible[rows] = True
-        new_rows: list[Rows] = []
-        changed = not same
-        with question.observer.extension_point("Score"):
-            for each in self._scores:
-                if same and each.is_current:
-                    continue
-                new = each.update(question, rows, table, feasible)
-                if new is None:
-                    continue
-                if each.adds_by_row:
-                    new_rows.append(new)
-                else:
-                    changed = True
-        if scored is None:  # the first time, or a plugin failed the last time
-            new_rows = [np.arange(len(self._sum))]
-        if new_rows:
-            self._add_up(np.concatenate(new_rows))
-        if changed:
-            self._add_up_values()
-        self._scored = scored if same else rows
-        totals = self._sum if len(rows) == len(self._sum) else self._sum[rows]
-        return totals if self._values is None else totals + self._values
-
-    def _add_up(self, rows: Rows) -> None:
-        by_row = [each for each in self._scores if each.adds_by_row]
-        total = np.zeros(len(rows), dtype=np.int64)
-        for each in by_row:
-            raw, weight = each.raw[rows], each.weighted.weight
-            total += raw if weight == 1 else raw * weight
-        self._sum[rows] = total
-
-    def _add_up_values(self) -> None:
-        self._values = None
-        for each in self._scores:
-            if not each.adds_by_row and each.values is not None:
-                self._values = each.values if self._values is None else self._values + each.values
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,7 +262,12 @@ class KeptAnswers:
 
     def score(self, rows: Rows, table: NodeTable) -> Scores:
         """Call the score plugins whose answers do not stand."""
-        return self.template.score(self.question, rows, table)
+        return self.template.totals.update(self.question, rows, table)
+
+    def best(self, totals: Scores, seed: int, table: NodeTable, rows_maximum: int) -> Rows | None:
+        """Return the best rows of *table*, the winner first; None unless `score` gave *totals*."""
+        uid = self.question.pod.uid
+        return self.template.totals.best(totals, seed, uid, table, rows_maximum)
 
 
 class Templates:
@@ -335,7 +306,7 @@ class Templates:
         key = profile.scheduler_name, pod.template_key
         template = self._templates.get(key)
         if template is not None:
-            if template.fits(profile, nodes):
+            if template.profile is profile and template.follow(nodes):
                 self._templates.move_to_end(key)
             else:
                 self._drop(key)
@@ -348,7 +319,6 @@ class Templates:
         if template is None:
             template = self._templates[key] = Template(profile, nodes)
         self._last = template
-        template.dependencies.refresh()
         return KeptAnswers(template, Question(pod, nodes, observer, template.dependencies))
 
     def clear(self) -> None:

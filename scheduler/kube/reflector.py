@@ -11,6 +11,7 @@ the server ends the watch           follow from the last version, at once
 the connection breaks or is silent  follow from the last version (or list anew), after a pause
 the history is compacted (410)      list, and send the difference as facts
 the server knows no streaming list  list by pages, from now on
+the server ends a streaming list    list by pages, this time
 the server is overloaded (429)      the same again, after the pause that it names
 permission is missing (401, 403)    the same again, after a pause, for as long as it takes
 the resource cannot be watched      list, and list again after a longer pause (aggregated APIs)
@@ -118,6 +119,7 @@ class Reflector(Generic[T]):
         self._version = ""
         self._listed = False
         self._streaming = True
+        self._pages_next = False
         self._denied = False
         self._failures = 0
 
@@ -162,7 +164,7 @@ class Reflector(Generic[T]):
             try:
                 if self._version:
                     await self._follow()
-                elif self._streaming:
+                elif self._streaming and not self._pages_next:
                     await self._list_by_stream()
                 else:
                     await self._list_by_pages()
@@ -245,8 +247,10 @@ class Reflector(Generic[T]):
                 if listing.slices.is_full(len(line)):
                     await asyncio.sleep(0)
             else:
-                # A server older than streaming lists ignores the parameter and never marks the end.
-                self._streaming = False
+                # kube-apiserver ends a stream whose buffer is full, and while the list is sent that
+                # buffer has room for ten changes of the cluster if the server has just started.
+                # Under load the next stream would end like this one; pages do not.
+                self._pages_next = True
                 raise Unreachable(f"{self.watched.path}: the streaming list had no end")
             await self._apply_lines(lines)
 
@@ -323,6 +327,7 @@ class Reflector(Generic[T]):
     def _collect(self, listing: "_Listing[T]", event: WatchEvent[T]) -> None:
         """Apply an event of the first list at once; of a later list, hold what differs."""
         relist = listing.relist
+        self._last_line_at = self._clock()
         match event:
             case ObjectChanged() if relist is not None:
                 relist.add(event)
@@ -342,12 +347,13 @@ class Reflector(Generic[T]):
         if listing.relist is not None:
             await listing.relist.apply()
         self._version = version
-        self._last_line_at = self._clock()
+        self._last_line_at = self._clock()  # also where nothing is listed
         self._succeed()
         self._observer.list_done(
             self._resource, len(self.store), self._clock() - listing.started_at
         )
         self.lists += 1
+        self._pages_next = False
         self._send_listed()
 
     def _send_listed(self) -> None:

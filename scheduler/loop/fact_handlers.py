@@ -195,6 +195,8 @@ class FactHandlers:
             self._cache.add_pod(new)
             for event in pod_changes(old, new):
                 self._queue.requeue_on(Change(event, old, new), now)
+            if new.terminating and not old.terminating:
+                self._preemptors.pod_terminates(new)
             self._other_schedulers.pod_updated(old, new, now)
         elif new.node_name:
             if self._pending.is_ours(new):
@@ -228,6 +230,8 @@ class FactHandlers:
         self._cache.add_pod(pod)
         self._binding.watch_lag.confirmed(pod.uid, now)
         self._queue.requeue_on(Change(ASSIGNED_POD_ADD, None, pod), now)
+        if pod.terminating:  # it was assumed, and evicted before its binding was reported
+            self._preemptors.pod_terminates(pod)
         self._other_schedulers.pod_placed(pod, now)
 
     def _pending_added(self, pod: Pod, now: float) -> None:

@@ -172,17 +172,25 @@ class Preemptions:
 
     def pod_left(self, gone: Pod) -> list[Preemption]:
         """Note that a pod has left its node, and return the preemptions that waited for it."""
-        victim = self._victims.pop(gone.uid, None)
-        if victim is None:
-            return []
-        # Sorted, since a set has another order in each process and a simulated run must have one.
-        awaiting = [self._by_preemptor[uid] for uid in sorted(victim.awaited_by)]
+        awaiting = self.awaiting(gone.uid)
+        self._victims.pop(gone.uid, None)
         for preemption in awaiting:
             assert gone.uid in preemption.remaining, (
                 f"{gone.key} is no victim of {preemption.pod.key}"
             )
             preemption.remaining.discard(gone.uid)
         return awaiting
+
+    def awaiting(self, uid: PodUid) -> list[Preemption]:
+        """Return the preemptions that wait for a pod to leave, in the order of their pods' UIDs."""
+        victim = self._victims.get(uid)
+        # Sorted, since a set has another order in each process and a simulated run must have one.
+        return [self._by_preemptor[each] for each in sorted(victim.awaited_by)] if victim else []
+
+    def all_terminate(self, preemption: Preemption) -> bool:
+        """Tell whether each victim is gone or known to terminate."""
+        known = (self._cache.pod(uid) for uid in preemption.remaining)
+        return all(victim is None or victim.terminating for victim in known)
 
     def on_node(self, node: str) -> list[Preemption]:
         """Return the preemptions on *node*."""

@@ -41,7 +41,12 @@ class Preemptors:
     def pod_left(self, gone: Pod) -> None:
         """Note that a pod has left its node."""
         for preemption in self.preemptions.pod_left(gone):
-            self._activate_if_free(preemption)
+            self._activate_if_due(preemption)
+
+    def pod_terminates(self, pod: Pod) -> None:
+        """Note that a pod with a node is being deleted."""
+        for preemption in self.preemptions.awaiting(pod.uid):
+            self._activate_if_due(preemption)
 
     def abandon(self, pod: Pod) -> None:
         """Note that *pod* needs no capacity any more: it is bound, deleted or no longer ours."""
@@ -81,10 +86,7 @@ class Preemptors:
     def evicted(self, preemption: Preemption) -> None:
         """Note that all victims have been evicted; the gate is open."""
         preemption.move(Cause.EVICTED, State.LEAVING)
-        self._activate_if_free(preemption)
-        if self._queue.state_of(preemption.pod.uid) is QueueState.GATED:
-            # While the gate was closed, changes that could help the pod did not requeue it.
-            self._queue.activate((preemption.pod.uid,), self._clock.now())
+        self._activate_if_due(preemption)
 
     def resume(self, preemption: Preemption) -> None:
         """Activate a pod after its evictions failed and the pause is over."""
@@ -93,13 +95,29 @@ class Preemptors:
             self._freed.forget(preemption.pod.uid)
             self._queue.activate((preemption.pod.uid,), self._clock.now())
 
-    def _activate_if_free(self, preemption: Preemption) -> None:
+    def _activate_if_due(self, preemption: Preemption) -> None:
         """Activate the pod as soon as all its victims have left, whatever its backoff."""
-        if preemption.remaining or preemption.state in {State.EVICTING, State.PAUSED}:
+        if preemption.state in {State.EVICTING, State.PAUSED}:
             return
-        self.preemptions.end(preemption.pod.uid, Cause.VICTIMS_GONE)
-        self._freed.mark_free(preemption.pod.uid)
+        if not preemption.remaining:
+            self.preemptions.end(preemption.pod.uid, Cause.VICTIMS_GONE)
+            self._freed.mark_free(preemption.pod.uid)
+        elif not self._is_due_at_gate(preemption):
+            return
         self._queue.activate((preemption.pod.uid,), self._clock.now())
+
+    def _is_due_at_gate(self, preemption: Preemption) -> bool:
+        """Tell whether the pod came to the gate while that was closed, and may go on now.
+
+        Changes that could help it did not requeue it then, so it gets an attempt. But not before
+        all victims are known to terminate: the API server's answer comes before the watch does, and
+        an attempt that takes them for running pods would evict them again, and so on in a busy loop
+        until the watch has caught up.
+        """
+        if preemption.state is not State.LEAVING:
+            return False
+        at_gate = self._queue.state_of(preemption.pod.uid) is QueueState.GATED
+        return at_gate and self.preemptions.all_terminate(preemption)
 
     def _withdraw(self, nominees: Iterable[Pod]) -> None:
         for pod in tuple(nominees):

@@ -68,10 +68,28 @@ class Heartbeat:
         return f"no task has run for {seconds:.0f}s" if seconds > STUCK_SECONDS else None
 
 
-async def measure_loop_lag(telemetry: Telemetry, heartbeat: Heartbeat) -> None:
-    """Measure how late the event loop runs a task that is due, until cancelled."""
+async def measure_loop_lag(
+    telemetry: Telemetry,
+    heartbeat: Heartbeat,
+    clock: Callable[[], float] = time.monotonic,
+    cpu_clock: Callable[[], float] = time.thread_time,
+) -> None:
+    """Measure how late the event loop runs a task that is due, until cancelled.
+
+    A step that computes for long and a thread that gets no CPU make it late alike. What the thread
+    computed while it was late tells them apart; it is an upper bound, because what it computed
+    before counts as well.
+
+    Args:
+        telemetry: Receives how late it was.
+        heartbeat: Beats with each measurement.
+        clock: Monotonic seconds.
+        cpu_clock: Seconds of CPU that the thread has used.
+    """
     while True:
-        due = time.monotonic() + _LAG_PROBE_SECONDS
+        due = clock() + _LAG_PROBE_SECONDS
+        computed = cpu_clock()
         await asyncio.sleep(_LAG_PROBE_SECONDS)
         heartbeat.beat()
-        telemetry.loop_stalled(max(0.0, time.monotonic() - due))
+        late = max(0.0, clock() - due)
+        telemetry.loop_stalled(late, min(late, cpu_clock() - computed))

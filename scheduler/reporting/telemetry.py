@@ -404,11 +404,15 @@ class Telemetry(BindObserver, EventObserver, LeaseObserver):
 
     # The loop.
 
-    def loop_stalled(self, seconds: float) -> None:
-        """The event loop was *seconds* late for a task that was due."""
+    def loop_stalled(self, seconds: float, cpu_seconds: float) -> None:
+        """The event loop was *seconds* late for a task, and computed for *cpu_seconds* of them."""
         self.metrics.observe(families.LOOP_STALL, seconds)
         if seconds > _STALL_SECONDS:
-            log.warning(event_names.LOOP_STALLED, seconds=round(seconds, 3))
+            log.warning(
+                event_names.LOOP_STALLED,
+                seconds=round(seconds, 3),
+                cpu_seconds=round(cpu_seconds, 3),
+            )
 
 
 def _labels(fact: Fact) -> Sequence[str]:

@@ -29,3 +29,20 @@ def read_only(column: NDArray[T]) -> NDArray[T]:
     """
     column.flags.writeable = False
     return column
+
+
+def resized(column: NDArray[T], rows: int) -> NDArray[T]:
+    """Return the first *rows* of *column*; any that it does not have are zero.
+
+    What is returned may share memory with *column*, which must not be used any more, and is used
+    for growing again: adding rows one by one copies a column only now and then.
+    """
+    if rows <= len(column):
+        return column[:rows]
+    whole: NDArray[T] = column if column.base is None else column.base
+    if rows > len(whole):
+        whole = np.zeros(rows + rows // 8, dtype=column.dtype)
+        whole[: len(column)] = column
+    grown = whole[:rows]
+    grown[len(column) :] = 0
+    return grown

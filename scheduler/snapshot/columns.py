@@ -102,11 +102,24 @@ class ChangeLogs:
     Labels, taints, affinity terms and the other objects have theirs beside the data.
     """
 
-    __slots__ = ("closed", "directory", "images", "nodes", "pods", "ports", "rows", "untracked")
+    __slots__ = (
+        "closed",
+        "directory",
+        "images",
+        "nodes",
+        "pods",
+        "ports",
+        "rows",
+        "size",
+        "untracked",
+    )
 
     def __init__(self) -> None:
         self.rows = ChangeLog()
         """Which node is in which row."""
+        # No row depends on it, so rows with the same numbers are still alike.
+        self.size = ChangeLog(lambda _: 0)
+        """How many rows there are."""
         self.nodes = ChangeLog()
         """Node objects, whatever changed in them."""
         self.pods = ChangeLog()
@@ -174,8 +187,9 @@ class ClusterColumns:
         """Append *node* as a new row without pods, and return the row."""
         assert node.name not in self.rows, f"node {node.name} has a row already"
         self.generation += 1
-        self.changes.rows.note_all()
         row = len(self.nodes)
+        self.changes.rows.note(row)
+        self.changes.size.note(row)
         self.nodes.append(node)
         self.names.append(node.name)
         self.pods.append({})
@@ -196,7 +210,6 @@ class ClusterColumns:
     def remove_node(self, name: str) -> None:
         """Remove a node's row, which must be without pods; the last row moves to its number."""
         self.generation += 1
-        self.changes.rows.note_all()
         row = self.rows.pop(name)
         assert not self.pods[row], f"node {name} is removed with pods in its row"
         self._erase(row, self.nodes[row])
@@ -204,7 +217,10 @@ class ClusterColumns:
         self.victims_column.forget(row)
         # Rows stay dense, so that no operation over all rows needs a mask of those in use.
         last = len(self.nodes) - 1
+        self.changes.rows.note(last)
+        self.changes.size.note(last)
         if row != last:
+            self.changes.rows.note(row)
             self._move(last, row)
         del self.nodes[last], self.names[last], self.pods[last]
         self.labels.truncate()

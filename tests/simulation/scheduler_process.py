@@ -8,6 +8,7 @@ a real process is killed.
 import asyncio
 import contextvars
 import random
+from collections import Counter
 from collections.abc import Callable, Coroutine, Generator, Sequence
 from typing import Any, Final, NoReturn
 
@@ -36,8 +37,8 @@ from tests.simulation.invariant_checker import InvariantChecker
 from tests.simulation.workload import SPARING
 
 NEVER: Final = 1e9
-_ATTEMPTS_AT_ONCE: Final = 3000
-"""More than the pods of a run need in one moment: above it, the loop never lets time pass."""
+_ATTEMPTS_A_SECOND: Final = 100
+"""More than one pod needs in a second, however often victims and nodes come and go."""
 _CANCELLATIONS_MAXIMUM: Final = 100
 """How often a task is cancelled: a ``finally`` block may await again on the way out."""
 _PROCESS: "contextvars.ContextVar[SchedulerProcess | None]" = contextvars.ContextVar(
@@ -111,7 +112,7 @@ class SchedulerProcess:
         """Pass each fact that is applied and each preemption to the checker, and limit attempts."""
         core = self.harness.core
         take, begin, pop = core.inbox.take, core.evictions.begin, core.queue.pop
-        moment, popped = -1.0, 0
+        second, popped = -1.0, Counter[PodUid]()
 
         def take_and_record() -> Message | None:
             message = take()
@@ -130,10 +131,16 @@ class SchedulerProcess:
             return begun
 
         def pop_and_count(now: float) -> QueuedPod | None:
-            nonlocal moment, popped
-            moment, popped = now, popped + 1 if now == moment else 0
-            assert popped < _ATTEMPTS_AT_ONCE, "pods are decided about again and again"
-            return pop(now)
+            nonlocal second
+            if now >= second + 1.0:
+                second = now
+                popped.clear()
+            queued = pop(now)
+            if queued is not None:
+                popped[queued.pod.uid] += 1
+                often = popped[queued.pod.uid] > _ATTEMPTS_A_SECOND
+                assert not often, f"{queued.pod.key} is decided about again and again: {queued}"
+            return queued
 
         def refuse_difference(pod: Pod, difference: str) -> None:
             self.check(lambda: _fail(f"{pod.key}: {difference}"))

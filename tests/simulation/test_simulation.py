@@ -85,6 +85,7 @@ def test_nothing_is_lost_doubled_or_forgotten(first):
         pytest.param(4485, id="left at PreEnqueue when the node was deleted"),
         pytest.param(30008, id="nominations replaced before they were written"),
         pytest.param(20155, id="rejected for a nominated pod that was bound elsewhere"),
+        pytest.param(35, id="victims evicted again and again before the watch reported their end"),
     ],
 )
 def test_a_run_that_went_wrong_once(seed):

@@ -52,6 +52,7 @@ class History:
         self.nominated: dict[str, list[Pod]] = {}
         self.templates = Templates()
         self.assumed: list[Pod] = []
+        self.removed: list[Node] = []
         self.serial = 0
         for document in self.question.objects:
             self.take(document)
@@ -129,6 +130,20 @@ class History:
         else:
             self.cache.update_node(msgspec.structs.replace(node, status=other.status))
 
+    def scale(self) -> None:
+        """Add a node like one that is there, or like one that was removed; or remove one."""
+        nodes = list(self.cache.nodes())
+        if nodes and self.dice.random() < 0.5:
+            node = self.dice.choice(nodes)
+            self.cache.remove_node(node.name)
+            self.removed.append(node)
+        elif nodes or self.removed:
+            node = self.dice.choice(nodes + self.removed)
+            self.serial += 1
+            name = self.dice.choice((node.name, f"added-{self.serial}"))
+            meta = msgspec.structs.replace(node.metadata, name=name, uid=f"uid-{self.serial}")
+            self.cache.add_node(msgspec.structs.replace(node, metadata=meta))
+
     def distrust(self) -> None:
         """Distrust a node for the owner of a pod that comes next: of one pod, if it has none."""
         nodes = list(self.cache.nodes())
@@ -155,6 +170,7 @@ class History:
             self.settle: 3,
             self.change_pod: 2,
             self.change_node: 1,
+            self.scale: 2,
             self.change_object: 2,
             self.distrust: 1,
         }
@@ -216,6 +232,7 @@ class Asked:
             "py-scheduler", PrioritySort(), filter=(plugin,), score=(Weighted(plugin, 1),)
         )
         self.templates = templates or Templates()
+        self.chosen = ""
         self.serial = 0
 
     def decide(self, **says: Any) -> tuple[list[int], list[int]]:
@@ -227,6 +244,8 @@ class Asked:
         kept = decide(attempt)
         asked = self.plugin.filtered[:], self.plugin.scored[:]
         assert difference(kept, decide(replace(attempt, templates=None))) == ""
+        assert isinstance(kept, Bind)
+        self.chosen = kept.node
         return asked
 
     def place(self, node: str, count: int = 1) -> None:
@@ -237,6 +256,10 @@ class Asked:
 
 def pod_count(nodes: NodeTable) -> Int64s:
     return nodes.pod_count
+
+
+def length_of_names(nodes: NodeTable) -> Int64s:
+    return nodes.pod_count + np.array([len(name) for name in nodes.names], dtype=np.int64)
 
 
 def test_nothing_is_asked_about_a_pod_like_the_one_before():
@@ -274,11 +297,7 @@ def test_a_row_with_the_same_numbers_as_another_needs_no_call():
 
 def test_names_tell_rows_apart_that_have_the_same_numbers():
     """Otherwise a plugin that reads names would get the answer about another node."""
-
-    def length(nodes: NodeTable) -> Int64s:
-        return nodes.pod_count + np.array([len(name) for name in nodes.names], dtype=np.int64)
-
-    asked = Asked(Counting(length, node_local=True))
+    asked = Asked(Counting(length_of_names, node_local=True))
     asked.decide(), asked.decide()
     asked.place("node-3")
     asked.decide()
@@ -372,18 +391,91 @@ def test_pods_of_another_template_have_answers_of_their_own():
     assert asked.decide() == ([], [])
 
 
-def test_all_is_asked_anew_when_rows_come_or_go_or_the_profile_is_replaced():
-    asked = Asked(Counting(pod_count, node_local=True))
+def test_nodes_that_come_and_go_are_rows_that_have_changed():
+    asked = Asked(Counting(length_of_names, node_local=True))
+    asked.decide(), asked.decide()
+
+    asked.cache.add_node(make_node("new"))
+    assert asked.decide() == ([1], [1])
+    asked.place("new", 3)
+    assert asked.decide() == ([1], [1])
+    asked.cache.remove_node("new")
+    assert asked.decide() == ([], []), "the last row has gone"
+    asked.cache.remove_node("node-5")
+    assert asked.decide() == ([1], [1]), "the last row has moved to its place"
+    for number in range(100):
+        asked.cache.add_node(make_node(f"more-{number}"))
+    assert asked.decide() == ([100], [100])
+
+
+def test_nodes_that_come_can_be_chosen_and_those_that_went_cannot():
+    asked = Asked(Counting(lambda nodes: 9 - nodes.pod_count, node_local=True))
+    for number in range(NODES):
+        asked.place(f"node-{number}")
+    asked.decide(), asked.decide()
+
+    asked.cache.add_node(make_node("new"))
+    asked.decide()
+    assert asked.chosen == "new"
+    asked.cache.remove_node("new")
+    asked.decide()
+    assert asked.chosen.startswith("node-")
+
+
+def test_a_plugin_that_is_not_node_local_is_asked_anew_when_nodes_come_or_go():
+    asked = Asked(Counting(pod_count, each_world=True))
     asked.decide(), asked.decide()
 
     asked.cache.add_node(make_node("new"))
     assert asked.decide() == ([NODES + 1], [NODES + 1])
     asked.cache.remove_node("new")
     assert asked.decide() == ([NODES], [NODES])
+
+
+@pytest.mark.parametrize(
+    ("reads", "calls"),
+    [(lambda _: 0, 2), (len, 3), (lambda nodes: nodes.pod_count.sum(), 3)],
+    ids=["nothing", "how many nodes there are", "a column"],
+)
+def test_a_pre_filter_that_reads_no_row_is_not_asked_again_when_a_node_comes(reads, calls):
+    class Asks:
+        name = "Asks"
+        node_local = True
+        asked = 0
+
+        def pre_filter(self, pod: Pod, nodes: NodeTable) -> None:
+            self.asked += 1
+            reads(nodes)
+
+    plugin = Asks()
+    asked = Asked(Counting(pod_count, node_local=True))
+    asked.profile = replace(asked.profile, pre_filter=(plugin,))
+    attempts = [
+        Attempt(asked.profile, make_pod(f"pod-{number}"), asked.cache.view(), {})
+        for number in range(3)
+    ]
+    for attempt in attempts:
+        decide(replace(attempt, templates=asked.templates))
+    assert plugin.asked == 2, "the first of its template, and the second"
+
+    asked.cache.add_node(make_node("new"))
+    decide(replace(attempts[0], nodes=asked.cache.view(), templates=asked.templates))
+
+    assert plugin.asked == calls
+
+
+def test_all_is_asked_anew_when_very_many_nodes_come_or_the_profile_is_replaced():
+    asked = Asked(Counting(pod_count, node_local=True))
+    asked.decide(), asked.decide()
+
+    for number in range(3000):
+        asked.cache.add_node(make_node(f"more-{number}"))
+    rows = NODES + 3000
+    assert asked.decide() == ([rows], [rows])
     asked.profile = replace(asked.profile, generation=1)
-    assert asked.decide() == ([NODES], [NODES])
+    assert asked.decide() == ([rows], [rows])
     asked.templates.clear()
-    assert asked.decide() == ([NODES], [NODES])
+    assert asked.decide() == ([rows], [rows])
 
 
 def test_a_plugin_that_failed_is_asked_again():

@@ -293,12 +293,23 @@ async def test_pages_are_listed_where_streaming_is_refused(api, reflect, status)
     assert watch["resourceVersion"] == "10"
 
 
-async def test_a_server_that_ignores_streaming_is_listed_by_pages(api, reflect):
-    api.plays(api.streams(added("a", 1)), api.answers(200, page(pod("a", 1), pod("b", 2))))
+async def test_a_list_whose_stream_the_server_ends_is_read_by_pages_that_one_time(api, reflect):
+    """As kube-apiserver does with a stream that cannot keep up with the cluster's changes."""
+    api.plays(
+        api.streams(added("a", 1)),
+        api.answers(200, page(pod("a", 1), pod("b", 2))),
+        api.answers(410, "too old resource version"),
+        api.streams(added("b", 2), bookmark(30, end=True)),
+    )
 
     reflected = await reflect()
 
-    assert reflected.sent == ["+a", "+b", "listed"]
+    assert reflected.sent == ["+a", "+b", "listed", "-a?"]
+    ended, paged, _, streamed = (seen.query for seen in api.seen[:4])
+    assert "sendInitialEvents" in ended
+    assert "limit" in paged
+    assert "sendInitialEvents" in streamed
+    assert len(reflected.pauses) == 1, "a server that ends one stream is not asked again at once"
 
 
 async def test_a_list_whose_pages_expire_begins_anew(api, reflect):
@@ -488,6 +499,30 @@ async def test_silence_is_measured_once_a_watch_has_begun(api, reflect):
     api.plays(api.answers(403, "no"))
     refused = await reflect(requests=len(api.seen) + 2)
     assert refused.reflector.silence_seconds is not None
+
+
+async def test_a_list_that_arrives_is_not_silent_however_long_it_takes():
+    """The list of a large cluster takes minutes at a busy server."""
+    now, delivered = 0.0, asyncio.Event()
+
+    class SlowServer:
+        async def watch(self, path, params, *, silence_seconds):
+            del path, params, silence_seconds
+            nonlocal now
+            for index in range(3):
+                now += 100.0
+                yield json.dumps(added(f"p{index}", index + 1)).encode()
+            delivered.set()
+            await asyncio.Event().wait()
+
+    reflector = Reflector(SlowServer(), PODS, lambda _: None, clock=lambda: now)
+    listing = asyncio.create_task(reflector.run())
+    await delivered.wait()
+    listing.cancel()
+
+    assert len(reflector.store) == 3
+    assert not reflector.listed
+    assert reflector.silence_seconds == 0
 
 
 async def test_an_absent_optional_resource_has_no_silence(api, reflect):

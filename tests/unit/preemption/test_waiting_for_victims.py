@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from scheduler.model.fact import Added, Deleted, Resource
+from scheduler.model.fact import Added, Deleted, Resource, Updated
 from scheduler.model.pod import DISRUPTION_TARGET, PREEMPTION_BY_SCHEDULER
 from scheduler.preemption.preemptions import WAITING, State
 from scheduler.queue.queue_settings import QueueSettings
@@ -165,6 +165,57 @@ async def test_the_last_victim_may_be_gone_before_the_answer():
         await cluster.settle(0.05)
 
         assert cluster.node_of(pod) == "a"
+
+
+async def _evict_unseen(cluster):
+    """Let a pod preempt two others whose deletion no watch reports, and return it.
+
+    While its gate is closed, a change tries to requeue it.
+    """
+    await full_node(cluster, low("one", grace=30), low("two", grace=30))
+    await full_node(cluster, small := low("small", node="b"), name="b", cpu=1)
+    slow_deletion(cluster, "two", 1)
+    cluster.create(pod := high())
+    await cluster.settle(0.1)
+    cluster.api.break_watch(Resource.POD)
+    cluster.core.inbox.put(Deleted(Resource.POD, small))
+    await cluster.settle(0.5)
+    assert (cluster.state_of(pod), state_of(cluster, pod)) == ("gated", State.LAST)
+    await cluster.settle(0.51)
+    assert deleted(cluster) == ["one", "two"]
+    return pod
+
+
+@in_virtual_time
+async def test_victims_that_the_watch_does_not_report_yet_are_awaited_at_the_gate():
+    """The answer to an eviction may come long before the watch reports it."""
+    async with Harness() as cluster:
+        pod = await _evict_unseen(cluster)
+
+        # Without the wait this is a busy loop: each attempt evicts the same victims again.
+        assert (cluster.state_of(pod), state_of(cluster, pod)) == ("gated", State.LEAVING)
+        assert cluster.attempts("unschedulable") == 1
+
+        cluster.api.relist(Resource.POD)
+        await cluster.settle(60)
+
+        assert cluster.node_of(pod) == "a"
+        assert deleted(cluster) == ["one", "two"]
+
+
+@in_virtual_time
+@pytest.mark.parametrize(("reported", "attempts"), [(["one"], 1), (["one", "two"], 2)])
+async def test_the_preemptor_is_let_in_once_all_victims_are_known_to_terminate(reported, attempts):
+    """What changed while the gate was closed may help it, and it takes none of them for running."""
+    async with Harness() as cluster:
+        await _evict_unseen(cluster)
+        for name in reported:
+            old, new = low(name, grace=30), low(name, grace=30, terminating=True)
+            cluster.core.inbox.put(Updated(Resource.POD, old, new))
+        await cluster.settle(0.01)
+
+        assert cluster.attempts("unschedulable") == attempts
+        assert deleted(cluster) == ["one", "two"]
 
 
 @in_virtual_time

@@ -8,6 +8,7 @@ from scheduler.process.background import (
     STUCK_SECONDS,
     Heartbeat,
     cancel,
+    measure_loop_lag,
     restart_forever,
     run_and_wait,
 )
@@ -72,3 +73,33 @@ def test_a_loop_that_runs_nothing_for_a_minute_is_stuck():
 
     heartbeat.beat()
     assert heartbeat.check() is None
+
+
+class Lags:
+    """Keeps what telemetry is told."""
+
+    def __init__(self):
+        self.told = []
+
+    def loop_stalled(self, seconds, cpu_seconds):
+        self.told.append((seconds, cpu_seconds))
+
+
+@pytest.mark.parametrize(
+    ("computed", "expected"),
+    [
+        pytest.param(0.25, (2.0, 0.25), id="it got no CPU"),
+        pytest.param(2.25, (2.0, 2.0), id="it computed, a little before it was late as well"),
+    ],
+)
+@in_virtual_time
+async def test_a_loop_that_computes_is_told_from_one_that_gets_no_cpu(computed, expected):
+    lags = Lags()
+    clock, cpu_clock = iter((100.0, 102.5, 102.5)), iter((7.0, 7.0 + computed, 7.0 + computed))
+    task = asyncio.create_task(
+        measure_loop_lag(lags, Heartbeat(), lambda: next(clock), lambda: next(cpu_clock))
+    )
+    await asyncio.sleep(0.75)
+    task.cancel()
+
+    assert lags.told == [expected]

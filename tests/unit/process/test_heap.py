@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from scheduler.process.heap import _FREEZE_OBJECTS, freeze_while_listing
+from scheduler.process.heap import _FREEZE_OBJECTS, freeze_heap, freeze_while_listing
 from scheduler.testing.clock import in_virtual_time
 
 
@@ -58,6 +58,25 @@ async def test_what_is_listed_is_frozen_in_slices():
     assert all(step >= _FREEZE_OBJECTS for step in steps)
     # All is frozen in the end: what came last as well.
     assert gc.get_freeze_count() >= frozen[-1] + 100
+
+
+@in_virtual_time
+async def test_what_was_frozen_before_the_event_loop_ran_costs_it_nothing():
+    """`app.run` freezes first: 50 ms in one step of the event loop otherwise."""
+    kept = [Thing() for _ in range(5 * _FREEZE_OBJECTS)]
+    freeze_heap()
+    visited = []
+    gc.callbacks.append(lambda phase, _: phase == "start" and visited.append(len(gc.get_objects())))
+
+    try:
+        freezing = asyncio.create_task(freeze_while_listing(lambda: True))
+        await freezing
+    finally:
+        gc.callbacks.pop()
+
+    assert kept
+    assert visited
+    assert max(visited) < _FREEZE_OBJECTS
 
 
 @in_virtual_time

@@ -179,7 +179,7 @@ def failed(reason):
             lambda t: t.watch_restarted("pods", Unreachable("connection reset")),
             {'py_scheduler_watch_restarts_total{reason="broken",resource="pods"}': 1},
         ),
-        (lambda t: t.loop_stalled(0.1), {"py_scheduler_loop_stall_seconds_sum": 0.1}),
+        (lambda t: t.loop_stalled(0.1, 0.0), {"py_scheduler_loop_stall_seconds_sum": 0.1}),
         (
             lambda t: t.cache_drifted("Pod", "missing", ["a", "b"]),
             {'py_scheduler_cache_drift_total{kind="missing",resource="Pod"}': 2},
