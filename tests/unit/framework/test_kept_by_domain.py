@@ -147,7 +147,11 @@ class History:
             (self.cache.forget if pod.uid in assumed else self.cache.remove_pod)(pod.uid)
 
     def change_node(self) -> None:
-        self.node(self.dice.randrange(NODES))
+        number = self.dice.randrange(NODES)
+        if self.dice.random() < 0.5:
+            self.cache.remove_node(f"node-{number}")
+        else:
+            self.node(number)
 
     def run(self) -> None:
         happenings = {
