@@ -181,7 +181,10 @@ def pod_line(number: int, nodes: int, kind: str = ADDED, version: int = 0) -> by
         },
         "spec": {
             "volumes": [
-                {"name": token, "projected": {"sources": [{"serviceAccountToken": {}}]}},
+                {
+                    "name": token,
+                    "projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]},
+                },
                 {"name": "config", "configMap": {"name": app, "defaultMode": 420}},
             ],
             "containers": containers,

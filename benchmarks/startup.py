@@ -27,7 +27,7 @@ from scheduler.kube.watched import FAILED_PODS, NODES, PODS, Watched
 from scheduler.model.fact import Resource
 from scheduler.observe.logs import configure
 from scheduler.process.cache_comparer import CacheComparer
-from scheduler.process.heap import freeze_while_listing
+from scheduler.process.heap import freeze_heap, freeze_while_listing
 from scheduler.process.watches import Watches
 from scheduler.reporting.telemetry import Telemetry
 from scheduler.testing.harness import Harness
@@ -353,6 +353,7 @@ def main() -> None:
     parser.add_argument("--changed", type=int, default=0, help="pods with another version")
     chosen = parser.parse_args()
     configure("error", "console", sys.stderr)
+    freeze_heap()  # as the process does
     asyncio.run(run(chosen.nodes, chosen.pods, chosen.changed or chosen.pods // 10))
 
 

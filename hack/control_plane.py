@@ -370,8 +370,8 @@ class ControlPlane:
         pair = self.files.pair("etcd-client")
         context = ssl.create_default_context(cafile=str(self.files.authority))
         context.load_cert_chain(*pair)
-        access = Access(f"https://{LOOPBACK}:{self._etcd_port}", context, {})
-        self._await(process, lambda: self._healthy(access, "/health"))
+        self.etcd = Access(f"https://{LOOPBACK}:{self._etcd_port}", context, {})
+        self._await(process, lambda: self._healthy(self.etcd, "/health"))
 
     def _await_account(self, namespace: str) -> None:
         """Wait for the default service account: no pod is admitted before it is there."""

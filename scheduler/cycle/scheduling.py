@@ -46,12 +46,13 @@ from scheduler.framework.filtering import (
     run_pre_filters,
 )
 from scheduler.framework.invoke import call_plugin
+from scheduler.framework.kept_search import KeptSearch, SearchMemory
 from scheduler.framework.observer import SILENT, Observer
 from scheduler.framework.plugin import FilterQuestion, PostFilterPlugin, Search
 from scheduler.framework.profile import Profile
 from scheduler.framework.rejection import Candidate, Proposal, Refusal, Scores
 from scheduler.framework.scoring import score_nodes
-from scheduler.framework.templates import Templates
+from scheduler.framework.templates import KeptAnswers, Templates
 from scheduler.model.pod import Pod
 from scheduler.snapshot.node_table import NodeTable
 from scheduler.snapshot.tie_break import best, hash_of
@@ -129,11 +130,11 @@ def schedule(attempt: Attempt) -> Cycle:
                 resolvable = pre_filtered.refused.resolvable
                 set_status("Unschedulable" if resolvable else "UnschedulableAndUnresolvable")
         if pre_filtered.refused is not None:
-            return (yield from _post_filter(attempt, pre_filtered, None))
+            return (yield from _post_filter(attempt, kept, pre_filtered, None))
         if pod.nominated_node and (yield from _fits_nominated_node(attempt, pre_filtered)):
             name = pod.nominated_node
             return Bind(pod, name, evaluated=1, feasible=1, ties=(name,))
-        nominated = nominated_rows(attempt, nodes) if attempt.nominated else {}
+        nominated = kept.nominated(attempt.nominated) if kept else nominated_rows(attempt, nodes)
         filtered = (
             # Extenders may reject the rest of the rows, and then the pod needs all reasons.
             kept.filter(pre_filtered, nominated, with_verdicts=bool(attempt.extenders))
@@ -146,7 +147,7 @@ def schedule(attempt: Attempt) -> Cycle:
             filtered = yield from _filter_by_extenders(attempt, filtered, nodes)
         rows = filtered.rows
         if not len(rows):
-            return (yield from _post_filter(attempt, pre_filtered, filtered))
+            return (yield from _post_filter(attempt, kept, pre_filtered, filtered))
         if profile.percentage_of_nodes_to_score:
             rows = rows_to_score(attempt, rows)
         tied = rows
@@ -283,7 +284,10 @@ def rows_to_score(
 
 
 def _post_filter(
-    attempt: Attempt, pre_filtered: PreFilterResult, filtered: Filtered | None
+    attempt: Attempt,
+    kept: KeptAnswers | None,
+    pre_filtered: PreFilterResult,
+    filtered: Filtered | None,
 ) -> Cycle:
     """Run the post-filter plugins until one proposes a preemption; without one the pod is parked.
 
@@ -293,13 +297,18 @@ def _post_filter(
     diagnosis = diagnose(attempt.nodes, pre_filtered, filtered)
     if not attempt.profile.post_filter:
         return Park(attempt.pod, diagnosis, CLEAR)
-    run_filters_again = _filters_of(attempt, pre_filtered)
+    if kept and filtered is None:
+        kept.nominated(attempt.nominated)
     messages: list[str] = []
     clear = False
     with attempt.observer.extension_point("PostFilter") as set_status:
         set_status("Unschedulable")  # unless a plugin proposes
         for plugin in attempt.profile.post_filter:
-            found = yield from _run_post_filter(attempt, plugin, diagnosis, run_filters_again)
+            search = kept.search(plugin.name, pre_filtered) if kept else KeptSearch()
+            ask = _FiltersAgain(attempt, pre_filtered.skipped, search.begin())
+            found = yield from _run_post_filter(attempt, plugin, diagnosis, ask, search)
+            if kept:
+                kept.settle(search)
             answer = yield from _consult_extenders(attempt, found)
             if isinstance(answer, Proposal):
                 set_status("Success")
@@ -323,46 +332,52 @@ def _post_filter(
     return Park(attempt.pod, diagnosis, CLEAR if clear else KEEP)
 
 
-def _filters_of(attempt: Attempt, pre_filtered: PreFilterResult) -> FilterQuestion:
-    """Return the function by which post-filter plugins run the filters of the profile."""
-    # Their time is part of the post-filter plugin's: measured here as well, it would count twice.
-    unmeasured = attempt.observer.unmeasured()
+@dataclass(frozen=True, slots=True)
+class _FiltersAgain:
+    """Lets a post-filter plugin run the filters of the profile; see `FilterQuestion`."""
 
-    def filters(pod: Pod, nodes: NodeTable) -> Filtered:
+    attempt: Attempt
+    skipped: frozenset[str]
+    memory: SearchMemory
+
+    def __call__(self, pod: Pod, nodes: NodeTable) -> Filtered:
+        attempt = self.attempt
         nominated = nominated_rows(attempt, nodes)
-        skipped = pre_filtered.skipped
-        return run_filters(attempt.profile.filter, skipped, pod, nodes, nominated, unmeasured)
-
-    return filters
+        # Their time is part of the post-filter plugin's: measured as well, it would count twice.
+        unmeasured = attempt.observer.unmeasured()
+        return run_filters(attempt.profile.filter, self.skipped, pod, nodes, nominated, unmeasured)
 
 
 def _run_post_filter(
     attempt: Attempt,
     plugin: PostFilterPlugin,
     diagnosis: Diagnosis,
-    run_filters_again: FilterQuestion,
+    ask: FilterQuestion,
+    search: KeptSearch,
 ) -> Generator[Step, ExtenderResponses, Proposal | Refusal]:
     """Run one plugin; a plugin that searches for long is a generator, and yields to pause."""
     observer = attempt.observer
     observer.evaluated("PostFilter", plugin.name, 1)
 
     def begin() -> object:
-        found: object = plugin.post_filter(attempt.pod, attempt.nodes, diagnosis, run_filters_again)
+        found: object = plugin.post_filter(attempt.pod, attempt.nodes, diagnosis, ask)
         return go_on(found) if isinstance(found, Generator) else found
 
-    def go_on(search: Search) -> object:
+    def go_on(found: Search) -> object:
         try:
-            next(search)
+            next(found)
         except StopIteration as end:
             return end.value
         observer.paused("PostFilter", plugin.name)
-        return search
+        return found
 
     try:
-        answer = call_plugin("PostFilter", plugin.name, observer, begin)
+        with search.step(attempt.nodes):
+            answer = call_plugin("PostFilter", plugin.name, observer, begin)
         while isinstance(answer, Generator):
             yield PAUSE
-            answer = call_plugin("PostFilter", plugin.name, observer, go_on, answer)
+            with search.step(attempt.nodes):
+                answer = call_plugin("PostFilter", plugin.name, observer, go_on, answer)
     except PluginError as bug:
         # Why the pod fits nowhere is known: a bug in the search must not hide it behind an error.
         return Refusal(str(bug), stop=True)

@@ -67,6 +67,11 @@ class Kept:
         else:
             self.give_up()
 
+    def keep_by_row(self, can_be_kept: bool) -> None:
+        """Begin anew: it is kept row by row, or not at all."""
+        self.keepable = self.by_row = can_be_kept
+        self.give_up()
+
     def rows_changed(self, rows: Iterable[int], size: int) -> None:
         """Note that other nodes are in *rows* now, all below *size*, and none beyond.
 

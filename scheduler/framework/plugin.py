@@ -48,6 +48,7 @@ from typing import Protocol, runtime_checkable
 from scheduler.framework.cluster_event import Requeue
 from scheduler.framework.diagnosis import Diagnosis, Filtered
 from scheduler.framework.effects import Assume, Effect
+from scheduler.framework.kept_search import SearchMemory
 from scheduler.framework.rejection import (
     Failure,
     Gate,
@@ -128,13 +129,22 @@ Search = Generator[None, None, Proposal | Refusal]
 """A long search: at each ``yield`` the event loop serves sockets, and no fact is applied."""
 
 
-FilterQuestion = Callable[[Pod, NodeTable], Filtered]
-"""Runs the profile's filters on a table, mostly a what-if table.
+class FilterQuestion(Protocol):
+    """Runs the profile's filters on a table, mostly a what-if table.
 
-A row must be able to take the pod with the pods that are nominated to its node and without them,
-if they have the pod's priority or a higher one. Rows that a filter cannot judge come back as
-failures.
-"""
+    A row must be able to take the pod with the pods that are nominated to its node and without
+    them, if they have the pod's priority or a higher one. Rows that a filter cannot judge come back
+    as failures.
+    """
+
+    @property
+    def memory(self) -> SearchMemory:
+        """What the plugin found out about rows for earlier pods of the template, if it notes it."""
+        ...
+
+    def __call__(self, pod: Pod, nodes: NodeTable, /) -> Filtered:
+        """Judge every row of *nodes*."""
+        ...
 
 
 @runtime_checkable

@@ -17,12 +17,13 @@ The names are part of the plugin contract.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduler.model.pod import Pod
+from scheduler.model.pod import LATER_THAN_ANY, Pod
 
 NodeMask = NDArray[np.bool_]
 """One truth value a row."""
@@ -31,6 +32,13 @@ Scores = NDArray[np.int64]
 """One score a row."""
 
 MAX_NODE_SCORE: Final = 100
+
+_OFFSET: Final = 2**31
+"""Makes every priority positive, so that each further victim adds to the sum.
+
+Upstream adds it too: priorities may be negative, and a node with many such victims would otherwise
+seem better than one with few of them.
+"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -117,9 +125,11 @@ class Reject:
 PermitAnswer = Allow | Wait | Reject
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Candidate:
     """One possible preemption: evict *victims*, the most important first, from *node*.
+
+    What it is compared by is computed once: a candidate is offered for many pods of a template.
 
     Args:
         pdb_violations: How many of the victims a disruption budget protects.
@@ -128,6 +138,25 @@ class Candidate:
     node: str
     victims: Sequence[Pod]
     pdb_violations: int = 0
+
+    @cached_property
+    def harm(self) -> tuple[int, int, int, int]:
+        """The lower, the better: violations, highest priority, sum of priorities, victims."""
+        victims = self.victims
+        return (
+            self.pdb_violations,
+            # The first victim is the most important one; extenders are trusted to keep that order.
+            victims[0].priority if victims else -_OFFSET,
+            sum(pod.priority + _OFFSET for pod in victims),
+            len(victims),
+        )
+
+    @cached_property
+    def earliest_start(self) -> str:
+        """When the first of the most important victims started."""
+        highest = max((pod.priority for pod in self.victims), default=0)
+        most_important = (pod for pod in self.victims if pod.priority == highest)
+        return min((pod.status.start_time or LATER_THAN_ANY for pod in most_important), default="")
 
 
 @dataclass(frozen=True, slots=True)

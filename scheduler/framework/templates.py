@@ -29,12 +29,17 @@ from scheduler.framework.filtering import (
     PreFilterResult,
     filter_nodes,
     judged_closed,
-    run_filters,
     run_pre_filters,
 )
 from scheduler.framework.kept import Dependencies, Question
+<<<<<<< HEAD
 from scheduler.framework.kept_answers import KeptFilter, KeptPreFilter, Unkeepable
 from scheduler.framework.kept_scores import KeptScores
+=======
+from scheduler.framework.kept_answers import KeptFilter, KeptPreFilter, KeptScores, Unkeepable
+from scheduler.framework.kept_nominations import KeptNominated, NominatedRows
+from scheduler.framework.kept_search import KeptSearch
+>>>>>>> main
 from scheduler.framework.kept_totals import KeptTotals
 from scheduler.framework.observer import Observer
 from scheduler.framework.profile import Profile
@@ -58,23 +63,27 @@ class Template:
     """The kept answers about the pods of one template."""
 
     __slots__ = (
+        "_apart",
         "_closed",
         "_filtered",
         "_filters",
+        "_judges_by_row",
         "_pre_filtered",
         "_pre_filters",
         "_reached",
         "_rows_position",
         "_scores",
+        "_searches",
         "_skipped",
         "dependencies",
+        "nominations",
         "profile",
         "size_bytes",
         "size_known_at",
         "totals",
     )
 
-    def __init__(self, profile: Profile, nodes: NodeTable) -> None:
+    def __init__(self, profile: Profile, priority: int, nodes: NodeTable) -> None:
         self.profile = profile
         self._rows_position = nodes.change_logs.rows.position
         self.dependencies = Dependencies()
@@ -88,6 +97,11 @@ class Template:
         self._skipped: frozenset[str] = frozenset()
         self._closed = -1
         self.totals = KeptTotals(self._scores, len(nodes))
+        self.nominations = NominatedRows(priority)
+        self._apart = KeptNominated()
+        self._searches: dict[str, KeptSearch] = {}
+        self._judges_by_row: tuple[frozenset[str], bool] = frozenset(), False
+        """Whether all filters but those with these names do."""
         self.size_bytes = 0
         self.size_known_at = 0
 
@@ -110,6 +124,10 @@ class Template:
         for each in (*self._pre_filters.values(), *self._filters, *self._scores):
             each.rows_changed(rows, size)
         self.totals.rows_changed(size)
+        # Nominations are by row as well; that nodes come or go while pods preempt is rare.
+        self.nominations.clear()
+        for search in (self._apart, *self._searches.values()):
+            search.give_up()
         self._filtered = None
         if self._pre_filtered is not None and self._pre_filtered.only is not None:
             self._pre_filtered = None
@@ -126,7 +144,47 @@ class Template:
             sum(each.size_bytes for each in self._filters)
             + sum(each.size_bytes for each in self._scores)
             + self.totals.size_bytes
+            + self._apart.size_bytes
+            + sum(each.size_bytes for each in self._searches.values())
         )
+
+    def nominate(self, question: Question, nominated: Mapping[str, Sequence[Pod]]) -> None:
+        """Take over which pods are *nominated*; what rests on them is judged anew."""
+        changed = self.nominations.update(question.pod, question.nodes, nominated)
+        for each in (self._apart, *self._searches.values()):
+            each.columns_changed(changed)
+
+    def judges_by_row(self, skipped: frozenset[str]) -> bool:
+        """Tell whether all filters but those *skipped* judge each row by that row alone."""
+        known, by_row = self._judges_by_row
+        if known != skipped or not by_row:
+            by_row = all(
+                each.by_row and each.keepable
+                for each in self._filters
+                if each.plugin.name not in skipped
+            )
+            self._judges_by_row = skipped, by_row
+            for each in (self._apart, *self._searches.values()):
+                each.keep_by_row(by_row)
+        return by_row
+
+    def apart(
+        self,
+        question: Question,
+        skipped: frozenset[str],
+        nominated: Mapping[int, Sequence[Pod]],
+    ) -> Filtered:
+        """Return what the filters but those *skipped* say about the rows with *nominated* pods."""
+        return self._apart.judge(question, self.profile.filter, skipped, nominated)
+
+    def search(self, plugin: str, skipped: frozenset[str]) -> KeptSearch:
+        """Return what the post-filter *plugin* found out with all filters but those *skipped*."""
+        by_row = self.judges_by_row(skipped)
+        search = self._searches.get(plugin)
+        if search is None:
+            search = self._searches[plugin] = KeptSearch()
+            search.keep_by_row(by_row)
+        return search
 
     def pre_filter(self, question: Question) -> PreFilterResult:
         """Return the combined answers of the pre-filter plugins."""
@@ -199,6 +257,11 @@ class KeptAnswers:
     template: Template
     question: Question
 
+    def nominated(self, nominated: Mapping[str, Sequence[Pod]]) -> Mapping[int, Sequence[Pod]]:
+        """Return by row the pods that are *nominated* by node, as far as they count for the pod."""
+        self.template.nominate(self.question, nominated)
+        return self.template.nominations.of(self.question.pod)
+
     def pre_filter(self) -> PreFilterResult:
         """Call the pre-filter plugins whose answers do not stand."""
         return self.template.pre_filter(self.question)
@@ -217,12 +280,14 @@ class KeptAnswers:
         """
         question = self.question
         pod, nodes, observer = question.pod, question.nodes, question.observer
-        if pre_filtered.only is None and 2 * len(nominated) <= len(nodes):
+        skipped = pre_filtered.skipped
+        if pre_filtered.only is None and (
+            self.template.judges_by_row(skipped) or 2 * len(nominated) <= len(nodes)
+        ):
             try:
                 with observer.extension_point("Filter"):
-                    filtered = self.template.filter(question, pre_filtered.skipped)
+                    filtered = self.template.filter(question, skipped)
                     if nominated:
-                        skipped = pre_filtered.skipped
                         return self._with_nominated(filtered.feasible, skipped, nominated)
                     if with_verdicts or not len(filtered.rows):
                         verdicts = tuple(self.template.verdicts(nodes).verdicts)
@@ -236,28 +301,16 @@ class KeptAnswers:
         self, feasible: NodeMask, skipped: frozenset[str], nominated: Mapping[int, Sequence[Pod]]
     ) -> Filtered:
         """Judge the rows with *nominated* pods apart: no other row is changed by them."""
-        question = self.question
-        nodes = question.nodes
-        rows = np.fromiter(nominated, np.intp, len(nominated))
-        apart = run_filters(
-            self.template.profile.filter,
-            skipped,
-            question.pod,
-            nodes.select(rows),
-            dict(enumerate(nominated.values())),
-            question.observer,
-        )
-        if apart.failures:
-            apart.raise_failure()
+        nodes = self.question.nodes
+        apart = self.template.apart(self.question, skipped, nominated)
         elsewhere = np.ones(len(nodes), dtype=np.bool_)
-        elsewhere[rows] = False
-        feasible = feasible.copy()
-        feasible[rows] = apart.feasible
+        elsewhere[list(nominated)] = False
+        feasible = (feasible & elsewhere) | apart.feasible
         verdicts = [
             Verdict(each.plugin, each.reason, each.nodes & elsewhere, each.resolvable & elsewhere)
             for each in self.template.verdicts(nodes).verdicts
         ]
-        verdicts += (each.among(rows, len(nodes)) for each in apart.verdicts)
+        verdicts += apart.verdicts
         return Filtered(feasible, tuple(each for each in verdicts if each.nodes.any()))
 
     def score(self, rows: Rows, table: NodeTable) -> Scores:
@@ -268,6 +321,14 @@ class KeptAnswers:
         """Return the best rows of *table*, the winner first; None unless `score` gave *totals*."""
         uid = self.question.pod.uid
         return self.template.totals.best(totals, seed, uid, table, rows_maximum)
+
+    def search(self, plugin: str, pre_filtered: PreFilterResult) -> KeptSearch:
+        """Return what the post-filter *plugin* found out for earlier pods."""
+        return self.template.search(plugin, pre_filtered.skipped)
+
+    def settle(self, search: KeptSearch) -> None:
+        """Let what a *search* found out, which has ended, stand until something changes."""
+        self.question.settle(search, search.reads)
 
 
 class Templates:
@@ -317,7 +378,7 @@ class Templates:
                 self._seen.popitem(last=False)
             return None
         if template is None:
-            template = self._templates[key] = Template(profile, nodes)
+            template = self._templates[key] = Template(profile, pod.priority, nodes)
         self._last = template
         return KeptAnswers(template, Question(pod, nodes, observer, template.dependencies))
 

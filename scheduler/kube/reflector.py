@@ -105,6 +105,7 @@ class Reflector(Generic[T]):
         self._objects = ObjectStore(watched, sink, observer)
         self._last_line_at: float | None = None
         self.lists = 0  # how many lists were completed
+        self.is_listing = False  # whether one is under way, or is to be begun again
         self.watched = watched
         self._client = client
         self._resource = watched.resource
@@ -353,6 +354,7 @@ class Reflector(Generic[T]):
             self._resource, len(self.store), self._clock() - listing.started_at
         )
         self.lists += 1
+        self.is_listing = False
         self._pages_next = False
         self._send_listed()
 
@@ -363,6 +365,7 @@ class Reflector(Generic[T]):
 
     def _new_listing(self) -> "_Listing[T]":
         """Begin a list. Nothing is held of the first one: there is nothing that it differs from."""
+        self.is_listing = True
         return _Listing(self._clock(), Relist(self._objects) if self.store else None)
 
 

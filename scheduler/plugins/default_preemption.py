@@ -35,6 +35,7 @@ from scheduler.model.selectors import Selector, compile_selector
 from scheduler.snapshot.arrays import Int64s, Rows
 from scheduler.snapshot.node_table import NodeTable
 from scheduler.snapshot.objects import ClusterObjects
+from scheduler.snapshot.potential_victims import PotentialVictims
 from scheduler.snapshot.tie_break import hash_of
 
 _ROWS_AT_ONCE: Final = 128
@@ -83,7 +84,7 @@ class DefaultPreemption:
             return Proposal(least_harm(shortlist.candidates), shortlist.candidates)
         if dry_run.errors:
             return _refusal(_aggregate(dry_run.errors), stop=True)
-        return _refusal(dry_run.message, clear_nomination=True)
+        return _refusal(dry_run.message(rows), clear_nomination=True)
 
     def _candidates_wanted(self, rows: int) -> int:
         """Return how many candidates are enough, of *rows* potential nodes.
@@ -206,7 +207,7 @@ def _search(rows: Rows, dry_run: "_DryRun", shortlist: _Shortlist) -> Generator[
     many nominated pods they are most of the rows.
     """
     batch = min(shortlist.wanted, _ROWS_AT_ONCE)
-    pending: list[_DryRunRow] = []
+    pending: list[_DryRunRow | Candidate] = []
     for start in range(0, len(rows), _ROWS_AT_ONCE):
         pending += yield from dry_run.promising(rows[start : start + _ROWS_AT_ONCE])
         yield
@@ -233,53 +234,77 @@ class _DryRun:
         self._nodes = nodes
         self._ask = ask
         self._budgets = _Budgets(nodes.objects)
-        self._verdicts: list[Verdict] = []
+        self._memory = ask.memory
         self.errors: list[str] = []
 
-    def promising(self, rows: Rows) -> Generator[None, None, list[_DryRunRow]]:
-        """Return those of *rows* that fit the pod once all their potential victims are removed."""
-        found = self._nodes.potential_victims(rows, self._pod.priority, self._victim_schedulers)
-        has_victims = np.fromiter(map(bool, found), dtype=np.bool_, count=len(rows))
-        self._record_without_victims(rows[~has_victims])
-        tried = rows[has_victims]
-        if not len(tried):
-            return []
-        lower = list(filter(None, found))
-        emptied = self._nodes.select(tried).each(removing=dict(enumerate(lower)))
-        judged = self._ask(self._pod, emptied)
-        self._record(judged, tried)
-        arranged = []
-        for row, pods, helps in zip(tried.tolist(), lower, judged.feasible, strict=True):
-            if helps:
-                arranged.append((yield from self._arrange(row, pods)))
-        return arranged
+    def promising(self, rows: Rows) -> Generator[None, None, list[_DryRunRow | Candidate]]:
+        """Return those of *rows* that fit the pod once all their potential victims are removed.
 
-    def find_victims(self, tried: Sequence[_DryRunRow]) -> Generator[None, None, list[Candidate]]:
+        A row that is remembered is not tried again.
+        """
+        known: dict[int, _DryRunRow | Candidate | None] = {}
+        known |= self._remembered(rows)
+        new = rows[np.array([row not in known for row in rows.tolist()], dtype=np.bool_)]
+        found = self._victims(new)
+        lower = {row: pods for row, pods in zip(new.tolist(), found, strict=True) if pods}
+        self._memory.reasons |= dict.fromkeys(set(new.tolist()) - lower.keys(), (_NO_VICTIMS,))
+        if lower:
+            tried = np.fromiter(lower, np.intp, len(lower))
+            emptied = self._nodes.select(tried).each(removing=dict(enumerate(lower.values())))
+            judged = self._ask(self._pod, emptied)
+            self._record(judged, tried)
+            for row in tried[judged.rows].tolist():
+                known[row] = yield from self._arrange(row, lower[row])
+        return [each for row in rows.tolist() if (each := known.get(row)) is not None]
+
+    def find_victims(
+        self, tried: Sequence[_DryRunRow | Candidate]
+    ) -> Generator[None, None, list[Candidate]]:
         """Return the candidates among the rows, in order, each with as few victims as possible."""
-        chosen = np.array([each.row for each in tried], dtype=np.intp)
-        removing = {index: each.pods for index, each in enumerate(tried)}
-        yield from self._reprieve(self._nodes.select(chosen).each(removing=removing), tried)
-        return list(self._candidates(tried))
+        new = [each for each in tried if isinstance(each, _DryRunRow)]
+        if new:
+            chosen = np.array([each.row for each in new], dtype=np.intp)
+            removing = {index: each.pods for index, each in enumerate(new)}
+            yield from self._reprieve(self._nodes.select(chosen).each(removing=removing), new)
+        candidates = (self._candidate(e) if isinstance(e, _DryRunRow) else e for e in tried)
+        return [each for each in candidates if each is not None]
 
-    @property
-    def message(self) -> str:
-        """Why no node became a candidate, counted over all nodes."""
+    def message(self, rows: Rows) -> str:
+        """Return why none of *rows*, all tried, became a candidate, counted over all nodes."""
+        verdicts: dict[tuple[int, str], Verdict] = {}
+        for row in rows.tolist():
+            for key in enumerate(self._memory.reasons.get(row, ())):
+                if key not in verdicts:
+                    none = np.zeros(len(self._nodes), dtype=np.bool_)
+                    verdicts[key] = Verdict("", key[1], none, none)
+                verdicts[key].nodes[row] = True
         return Diagnosis(
             names=tuple(self._nodes.names),
-            verdicts=tuple(self._verdicts),
+            verdicts=tuple(verdicts.values()),
             absent=_NOT_HELPFUL,
             nodes=len(self._nodes),
         ).message
 
-    def _record_without_victims(self, rows: Rows) -> None:
-        if len(rows):
-            mask = np.zeros(len(self._nodes), dtype=np.bool_)
-            mask[rows] = True
-            self._verdicts.append(Verdict("", _NO_VICTIMS, mask, np.zeros_like(mask)))
+    def _victims(self, rows: Rows) -> Sequence[PotentialVictims]:
+        return self._nodes.potential_victims(rows, self._pod.priority, self._victim_schedulers)
+
+    def _remembered(self, rows: Rows) -> dict[int, Candidate | None]:
+        """Return those of *rows* that are remembered, with their candidate."""
+        reasons = [self._memory.reasons.get(row) for row in rows.tolist()]
+        hopeless = dict.fromkeys(
+            row for row, why in zip(rows.tolist(), reasons, strict=True) if why
+        )
+        fitting = rows[np.array([why == () for why in reasons], dtype=np.bool_)]
+        found = (pods.found.get(self._memory.number) for pods in self._victims(fitting))
+        candidates = zip(fitting.tolist(), found, strict=True)
+        return hopeless | {row: each for row, each in candidates if isinstance(each, Candidate)}
 
     def _record(self, judged: Filtered, tried: Rows) -> None:
-        size = len(self._nodes)
-        self._verdicts += (verdict.among(tried, size) for verdict in judged.verdicts)
+        reasons: dict[int, tuple[str, ...]] = {}
+        for verdict in judged.verdicts:
+            for row in tried[verdict.nodes].tolist():
+                reasons[row] = (*reasons.get(row, ()), verdict.reason)
+        self._memory.reasons |= reasons
         self.errors += (
             f'running "{plugin}" filter plugin: {failure.text}'
             for plugin, failure in judged.failures
@@ -312,15 +337,18 @@ class _DryRun:
             table = with_all if len(staying) == len(returning) else table.each(adding=staying)
             yield
 
-    def _candidates(self, found: Sequence[_DryRunRow]) -> Iterator[Candidate]:
-        for each in found:
-            assert each.violations <= len(each.victims), "more violations than victims"
-            node = self._nodes.names[each.row]
-            if each.victims:
-                victims = tuple(sorted(each.victims, key=by_importance))
-                yield Candidate(node, victims, each.violations)
-            else:
-                self.errors.append(f'expected at least one victim pod on node "{node}"')
+    def _candidate(self, found: _DryRunRow) -> Candidate | None:
+        assert found.violations <= len(found.victims), "more violations than victims"
+        node = self._nodes.names[found.row]
+        if not found.victims:
+            self.errors.append(f'expected at least one victim pod on node "{node}"')
+            return None
+        victims = tuple(sorted(found.victims, key=by_importance))
+        candidate = Candidate(node, victims, found.violations)
+        (pods,) = self._victims(np.array([found.row], dtype=np.intp))
+        pods.remember(self._memory.number, candidate)
+        self._memory.reasons[found.row] = ()
+        return candidate
 
 
 class _NamespaceBudgets:

@@ -34,6 +34,7 @@ T = TypeVar("T")
 
 _SPREAD: Final = (0.5, 1.5)
 """Replicas that start together must not list the whole cluster together every time."""
+_POLL_SECONDS: Final = 1.0
 
 
 class CacheComparer:
@@ -47,7 +48,7 @@ class CacheComparer:
         cache: Compared with the stores, once all facts are applied.
         inbox: Carries the comparison of the cache to the loop, which alone may read it.
         telemetry: Counts comparisons, and logs what was wrong.
-        sleep: Waits before the second list.
+        sleep: Waits before the second list, and while a watch lists.
         rng: Spreads the times of comparisons.
     """
 
@@ -68,6 +69,7 @@ class CacheComparer:
             for resource, reflector in reflectors.items()
         }
         self._reflectors = reflectors
+        self._sleep = sleep
         self._cache = cache
         self._inbox = inbox
         self._telemetry = telemetry
@@ -76,13 +78,18 @@ class CacheComparer:
     async def run(self, seconds: float, compare_now: asyncio.Event) -> None:
         """Compare every *seconds* (0: never) and whenever *compare_now* is set, until cancelled.
 
-        *seconds* is an average: each pause is half as long to half as long again, at random.
+        *seconds* is an average: each pause is half as long to half as long again, at random. A
+        comparison waits until no watch lists.
         """
         while True:
             pause = seconds * self._rng.uniform(*_SPREAD)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(compare_now.wait(), pause or None)
             compare_now.clear()
+            # A list under way is a comparison already. A second one beside it doubles the load of
+            # an API server that has just started, and finds what the first is about to bring.
+            while any(each.is_listing for each in self._reflectors.values()):
+                await self._sleep(_POLL_SECONDS)
             await self.compare()
 
     async def compare(self) -> bool:

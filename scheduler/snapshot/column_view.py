@@ -57,7 +57,7 @@ class ColumnView:
 
     def __len__(self) -> int:
         self._check()
-        self._read(self._columns.changes.size)
+        self._read_of_all(self._columns.changes.size)
         return len(self._columns) if self._rows is None else len(self._rows)
 
     @property

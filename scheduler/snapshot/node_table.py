@@ -21,7 +21,7 @@ from scheduler.snapshot.arrays import Int64s, Mask, Rows, T, read_only
 from scheduler.snapshot.disks import DiskUse, disks_of
 from scheduler.snapshot.domain_view import DomainView
 from scheduler.snapshot.objects import ClusterObjects
-from scheduler.snapshot.potential_victims import potential_victims
+from scheduler.snapshot.potential_victims import PotentialVictims, potential_victims
 from scheduler.snapshot.volume_use import RowVolumes, UnresolvedVolumes
 from scheduler.snapshot.what_if import RowChanges
 
@@ -130,7 +130,7 @@ class NodeTable(DomainView):
 
     def potential_victims(
         self, rows: Rows, priority: int, among: frozenset[str] | None = None
-    ) -> list[Sequence[Pod]]:
+    ) -> list[PotentialVictims]:
         """Return, for each of *rows*, the pods there that a pod of *priority* may preempt.
 
         The most important come first. Mirror pods are left out, and so are pods of schedulers other

@@ -23,9 +23,18 @@ _Kind = tuple[int, frozenset[str] | None]
 
 
 class PotentialVictims(tuple[Pod, ...]):  # noqa: SLOT001 - a subclass of tuple cannot have slots
-    """Some pods of one node, the most important first, with their sums."""
+    """Some pods of one node, the most important first, with what was computed from them."""
 
     totals: dict[Hashable, int]
+    found: dict[int, object]
+    """What searches for victims found out, by the number of their memory. Kept here, it goes as
+    soon as the pods on the node change."""
+
+    def remember(self, number: int, found: object) -> None:
+        """Keep what a search *found* out about evicting some of these pods."""
+        if len(self.found) >= _TOTALS_KEPT:
+            self.found.clear()
+        self.found[number] = found
 
     def total(self, contribution: Contribution) -> int:
         """Return the sum of the pods' contributions, COUNT_MAXIMUM at most."""
@@ -88,5 +97,5 @@ def potential_victims(
             key=_importance,
         )
     )
-    victims.totals = {}
+    victims.totals, victims.found = {}, {}
     return victims

@@ -49,7 +49,7 @@ class History:
             profile, pre_filter=(*profile.pre_filter, trust), filter=(*profile.filter, trust)
         )
         self.cache = ClusterCache()
-        self.nominated: dict[str, list[Pod]] = {}
+        self.nominated: dict[str, tuple[Pod, ...]] = {}
         self.templates = Templates()
         self.assumed: list[Pod] = []
         self.removed: list[Node] = []
@@ -67,7 +67,9 @@ class History:
         elif item.node_name:
             self.cache.add_pod(item)
         elif item.nominated_node:
-            self.nominated.setdefault(item.nominated_node, []).append(item)
+            there = self.nominated.get(item.nominated_node, ())
+            # As the queue does it: neither the mapping nor its values change afterwards.
+            self.nominated = self.nominated | {item.nominated_node: (*there, item)}
 
     def another(self, document: dict[str, Any]) -> Pod:
         """Return a further pod of the template of *document*."""

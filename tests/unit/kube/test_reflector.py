@@ -305,6 +305,7 @@ async def test_a_list_whose_stream_the_server_ends_is_read_by_pages_that_one_tim
     reflected = await reflect()
 
     assert reflected.sent == ["+a", "+b", "listed", "-a?"]
+    assert not reflected.reflector.is_listing
     ended, paged, _, streamed = (seen.query for seen in api.seen[:4])
     assert "sendInitialEvents" in ended
     assert "limit" in paged
@@ -522,6 +523,7 @@ async def test_a_list_that_arrives_is_not_silent_however_long_it_takes():
 
     assert len(reflector.store) == 3
     assert not reflector.listed
+    assert reflector.is_listing
     assert reflector.silence_seconds == 0
 
 

@@ -164,6 +164,31 @@ async def test_it_runs_on_request(site):
         await running
 
 
+async def test_nothing_is_compared_while_a_watch_lists(site):
+    """Both would list the whole cluster, from an API server that may just have started."""
+    compare_now, listed = asyncio.Event(), asyncio.Event()
+    listed_after = []
+    site.reflector.is_listing = True
+
+    def meanwhile():
+        site.reflector.is_listing = site.slept < 3
+
+    async def note(path, params=None):
+        listed_after.append(site.slept)
+        listed.set()
+        return await Site.get(site, path, params)
+
+    site.meanwhile, site.get = meanwhile, note
+    running = asyncio.create_task(site.comparer.run(0, compare_now))
+    compare_now.set()
+    await listed.wait()
+    running.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await running
+
+    assert listed_after == [3]
+
+
 async def test_a_node_under_the_name_of_another_is_corrected(site):
     stale = site.cache.node("a")
     site.cache.remove_node("a")
