@@ -44,7 +44,7 @@ class Kept:
     def __init__(self, *, keepable: bool, by_row: bool, by_domain: bool = False) -> None:
         self.keepable = keepable
         self.by_row = by_row
-        self.by_domain = by_domain
+        self.by_domain = by_domain and not by_row
         self.stands = False
         self.stale_rows: set[int] = set()
         """Rows that have changed since; never filled unless *by_row* or *by_domain*."""
@@ -54,18 +54,23 @@ class Kept:
         self._opaque = False
         """Whether more was read of rows than numbers."""
 
-    def columns_changed(self, log: ChangeLog, rows: Iterable[int] | None) -> None:
-        """Note that *rows* of a column have changed; any may have if None."""
-        if not (self.by_row or (self.by_domain and log.by_domain)) or log.abandoned:
-            self.give_up()
-        elif self.stands and rows is not None:
-            self.stale_rows.update(rows)
-        elif self.by_domain:
+    def log_changed(self, log: ChangeLog, rows: Iterable[int] | None) -> None:
+        """Note that *rows* of what *log* is about have changed; any may have if None."""
+        if not (self.by_domain and log.by_domain) or log.abandoned:
+            self.columns_changed(rows)
+        elif rows is None:
             # What was answered about rows with certain numbers holds: they are read anew.
             self.stands = False
             self.stale_rows.clear()
-        else:
+        elif self.stands:
+            self.stale_rows.update(rows)
+
+    def columns_changed(self, rows: Iterable[int] | None) -> None:
+        """Note that *rows* of a column have changed; any may have if None."""
+        if rows is None or not self.by_row:
             self.give_up()
+        elif self.stands:
+            self.stale_rows.update(rows)
 
     def keep_by_row(self, can_be_kept: bool) -> None:
         """Begin anew: it is kept row by row, or not at all."""
@@ -226,7 +231,7 @@ class Dependencies:
                 rows = log.since(dependents.position)
                 dependents.position = log.position
                 for kept in dependents.kept:
-                    kept.columns_changed(log, rows)
+                    kept.log_changed(log, rows)
 
 
 @dataclass(frozen=True, slots=True)

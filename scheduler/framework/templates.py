@@ -32,14 +32,10 @@ from scheduler.framework.filtering import (
     run_pre_filters,
 )
 from scheduler.framework.kept import Dependencies, Question
-<<<<<<< HEAD
 from scheduler.framework.kept_answers import KeptFilter, KeptPreFilter, Unkeepable
-from scheduler.framework.kept_scores import KeptScores
-=======
-from scheduler.framework.kept_answers import KeptFilter, KeptPreFilter, KeptScores, Unkeepable
 from scheduler.framework.kept_nominations import KeptNominated, NominatedRows
+from scheduler.framework.kept_scores import KeptScores
 from scheduler.framework.kept_search import KeptSearch
->>>>>>> main
 from scheduler.framework.kept_totals import KeptTotals
 from scheduler.framework.observer import Observer
 from scheduler.framework.profile import Profile

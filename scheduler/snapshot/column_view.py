@@ -152,12 +152,13 @@ class ColumnView:
     def _read_by_domain(self, key: str, changes: ChangeLog, in_general: ChangeLog) -> None:
         """Note that a number is read of each row's domain; *changes* tells where it changes.
 
-        *in_general* has all changes from which those follow: they count for whoever compares rows.
+        *in_general* has all changes from which those follow: they count for whoever compares rows,
+        and where a what-if change adds to the number.
         """
         reads = self._columns.reads
         if reads is not None:
             self._read_of_all(self._columns.labels.changes)
-            self._read_of_all(changes if self._asked else in_general)
+            self._read_of_all(changes if self._asked and not self._changes else in_general)
             if self._asked:
                 reads.keys_of_rows.add(key)
 
