@@ -101,8 +101,11 @@ class KeptTotals:
         return self._tied.first(seed, uid, rows_maximum)
 
     def _add_up(self, new_rows: list[Rows]) -> None:
-        rows = np.concatenate(new_rows)
-        total = np.zeros(len(rows), dtype=np.int64)
+        size = len(self._by_row)
+        # Without row numbers where there are all of them: that takes a sixth of the time.
+        everywhere = any(len(each) == size for each in new_rows)
+        rows = slice(None) if everywhere else np.concatenate(new_rows)
+        total = np.zeros_like(self._by_row[rows])
         for each in self._scores:
             if each.adds_by_row:
                 raw, weight = each.raw[rows], each.weighted.weight

@@ -16,6 +16,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Self
 
 from hack.api import MERGE_PATCH, ApiError
+from scheduler.queue.backoff_queue import WINDOW_SECONDS
 from tests.e2e.cluster import (
     BACKOFF_SECONDS,
     HOST,
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from tests.e2e.cluster import Cluster
 
 OURS = "py-scheduler"
+_STAMP_SECONDS = 1.0
+"""What a stamp of whole seconds may have lost."""
 IMAGE = "registry.k8s.io/pause:3.10"
 PRIORITIES: dict[str, Json] = {
     "low": {"value": 10},
@@ -251,13 +254,12 @@ class Team:
     def expect_backoff_over(self, *pods: str) -> None:
         """Wait until *pods*, refused once, go by their importance alone when something changes.
 
-        Before, those go first that were refused in an earlier second.
+        Before, those go first that were refused in an earlier second of the scheduler's clock. It
+        begins its seconds at other moments than the time of day: see test_backoff_queue.py.
         """
         for pod in pods:
             since = datetime.fromisoformat(self._scheduled(pod)["lastTransitionTime"])
-            # The stamp has lost its fraction, and a backoff ends with a whole second of the
-            # scheduler's clock: pods that were refused on both sides of one would go in that order.
-            over = since + timedelta(seconds=2 + BACKOFF_SECONDS)
+            over = since + timedelta(seconds=_STAMP_SECONDS + BACKOFF_SECONDS + WINDOW_SECONDS)
             until(lambda over=over: datetime.now(UTC) > over, f"{pod} may be tried again")
 
     def expect_gone(self, pod: str) -> None:

@@ -43,7 +43,7 @@ async def report_events(resource, monkeypatch, *events):
         return b'{"resources": [{"name": "schedulerconfigurations"}]}'
 
     monkeypatch.setattr(watching.kopf, "spawn_tasks", spawn_tasks)
-    async with asyncio.timeout(1):
+    async with asyncio.timeout(60):
         await watching.watch("main", resource, None, SimpleNamespace(get=served), lambda: None)
 
 

@@ -91,7 +91,7 @@ async def reflect(client, api, requests):
         client, custom(GAUGES), facts.append, timeouts=ReflectorTimeouts(poll=7.0), sleep=sleep
     )
     task = asyncio.create_task(reflector.run())
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while len(api.seen) < requests:  # noqa: ASYNC110 - a test
             await asyncio.sleep(0.001)
     task.cancel()

@@ -48,7 +48,7 @@ async def stage():
 
 
 async def until(holds):
-    await until_async(holds, seconds=5.0)
+    await until_async(holds, seconds=60.0)
 
 
 async def test_a_lone_keeper_leads_and_releases(stage):

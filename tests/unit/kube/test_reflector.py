@@ -135,7 +135,7 @@ async def reflect(api):
             reflected = Reflected(client, watched, timeouts)
             task = asyncio.create_task(reflected.reflector.run())
             expected = requests or len(api.script) + 1
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(60):
                 while len(api.seen) < expected and not task.done():  # noqa: ASYNC110 - a test
                     await asyncio.sleep(0.001)
             task.cancel()

@@ -60,7 +60,7 @@ async def test_a_standby_that_is_stopped_never_acted():
     replica.api.store(settings().path, held_by("another"))
 
     replica.leadership.start()
-    await until_async(lambda: replica.api.gets, seconds=5.0)
+    await until_async(lambda: replica.api.gets, seconds=60.0)
     assert not replica.leadership.may_act()
     await replica.leadership.release()
 

@@ -1,8 +1,10 @@
 """How long a failed pod waits."""
 
+from math import floor
+
 import pytest
 
-from scheduler.queue.backoff_queue import BackoffQueue
+from scheduler.queue.backoff_queue import WINDOW_SECONDS, BackoffQueue
 from scheduler.queue.queued_pod import QueuedPod
 from scheduler.testing import make_pod
 from tests.unit.queue.queues import BY_FIT, by_priority
@@ -56,6 +58,25 @@ def test_the_wait_ends_with_the_window_after_the_one_of_its_expiry(
     assert queue.is_waiting(queued, last_waiting)
     assert not queue.is_waiting(queued, first_ready)
     assert queue.next_completion() == first_ready
+
+
+@pytest.mark.parametrize("phase", [0.0, 0.25, 0.5, 0.75, 0.999])
+def test_a_backoff_is_over_a_window_and_a_second_after_the_stamp_of_its_refusal(phase):
+    """Whoever knows the refusal by its condition has to wait as long as this, and no less will do.
+
+    The stamp has lost its fraction, and the seconds of the monotonic clock, by which backoffs end,
+    begin *phase* later than those of the time of day.
+    """
+    queue = BackoffQueue(1.0, 10.0, by_priority)
+    waited = set()
+    for moment in range(2000):
+        refused = 100 + moment / 1000
+        queued = make_failed(at=refused - phase)
+        stamp = floor(refused)
+        assert not queue.is_waiting(queued, stamp + 1 + 1.0 + WINDOW_SECONDS - phase)
+        waited.add(queue.is_waiting(queued, stamp + 1 + 1.0 - phase))
+
+    assert waited == ({False} if phase == 0 else {False, True})
 
 
 def test_a_maximum_of_zero_means_never_to_wait():
