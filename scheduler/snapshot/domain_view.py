@@ -14,7 +14,7 @@ from scheduler.model.pod import Pod
 from scheduler.model.pod_set import PodSet, WeightedPods
 from scheduler.snapshot import pod_contribution
 from scheduler.snapshot.alike import AlikeRows
-from scheduler.snapshot.arrays import Ids, Int64s, Mask
+from scheduler.snapshot.arrays import Ids, Int64s, Mask, read_only
 from scheduler.snapshot.column_view import ColumnView
 from scheduler.snapshot.count_column import CountColumn
 from scheduler.snapshot.domain_totals import Totals
@@ -122,7 +122,7 @@ class DomainView(ColumnView):
         sums = totals.domains.counts
         own = self._gather(totals.slots)
         here = (sums if weight == 1 else weight * sums).take(own)
-        return here + weight * self._added(counted, own) if self._changes else here
+        return read_only(here + weight * self._added(counted, own) if self._changes else here)
 
     def any_in_domain(self, key: str, counted: PodSet | WeightedPods) -> DomainPresence:
         """Tell whether a pod is in each row's domain of the label *key*, or in any domain.
