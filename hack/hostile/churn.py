@@ -155,7 +155,7 @@ class Churn:
         cluster = self.trial.cluster
         with self._loop.elsewhere():
             memory = self.trial.memory()
-            tables = entries(cluster.core, cluster.telemetry, *cluster.stores.values())
+            tables = entries(cluster.core, cluster.telemetry, *cluster.reflectors)
             return Kept(self._number, tables, caches(), memory)
 
     def _node(self, number: int) -> str:

@@ -21,12 +21,11 @@ from scheduler.config.configuration import read
 from scheduler.errors import NotFound
 from scheduler.framework.profile import needs_of_all
 from scheduler.framework.registry import Registry
-from scheduler.kube.decode import ObjectChanged, ObjectDecoder
-from scheduler.kube.object_store import ObjectStore
+from scheduler.kube.reflector import Reflector
 from scheduler.kube.watched import watched_for
 from scheduler.loop.control_loop import LoopSettings
 from scheduler.loop.core import LoopConfiguration, SchedulerCore
-from scheduler.model.fact import Listed, Resource
+from scheduler.model.fact import Resource
 from scheduler.observe import families
 from scheduler.observe.metrics import Metrics
 from scheduler.plugins import IN_TREE
@@ -35,18 +34,28 @@ from scheduler.reporting.telemetry import Telemetry
 from scheduler.testing.clock import VirtualTimeLoop
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
+    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
     from contextvars import Context
 
     from scheduler.framework.decision import Bind
     from scheduler.kube.requests import Params
-    from scheduler.model.fact import ResourceName
     from scheduler.observe.families import Family
     from scheduler.queue.queued_pod import QueuedPod
 
 Json = dict[str, Any]
 
 SCHEDULER: Final = "py-scheduler"
+_LIST_END: Final = json.dumps(
+    {
+        "type": "BOOKMARK",
+        "object": {
+            "metadata": {
+                "resourceVersion": "1",
+                "annotations": {"k8s.io/initial-events-end": "true"},
+            }
+        },
+    }
+).encode()
 
 
 class CpuTimeLoop(VirtualTimeLoop):
@@ -140,6 +149,32 @@ class _PodTimes(Telemetry):
         self.took[decision.pod.uid] = self._times.decision_begun_at(started)
 
 
+class _Watch:
+    """What a reflector reads: an empty list, and then one line in each iteration of the loop."""
+
+    def __init__(self) -> None:
+        self.lines: asyncio.Queue[bytes] = asyncio.Queue()
+
+    async def get(self, path: str, params: Params | None = None) -> bytes:
+        """Refuse: a list is streamed."""
+        raise NotFound(f"{path} {params} is not listed by pages", status=404)
+
+    async def watch(
+        self,
+        path: str,  # noqa: ARG002
+        params: Params,  # noqa: ARG002
+        *,
+        silence_seconds: float,  # noqa: ARG002
+    ) -> AsyncGenerator[bytes]:
+        """Yield the end of an empty list, and the lines."""
+        yield _LIST_END
+        while True:
+            line = await self.lines.get()
+            # A connection delivers no two large lines at once.
+            await asyncio.sleep(0)
+            yield line
+
+
 class Cluster:
     """An API server's objects, the watches that deliver them, and the core that gets them.
 
@@ -166,26 +201,35 @@ class Cluster:
             clock=Clock(loop.time, time.time),
         )
         self.telemetry = telemetry
-        self.stores = {
-            each.resource: ObjectStore(each, self.core.inbox.put, telemetry) for each in watched
-        }
-        self._decoders = {each.resource: ObjectDecoder(each) for each in watched}
+        self._watches = {each.resource: _Watch() for each in watched}
+        self.reflectors = [
+            Reflector(
+                self._watches[each.resource],
+                each,
+                self.core.inbox.put,
+                observer=telemetry,
+                clock=loop.time,
+            )
+            for each in watched
+        ]
         # None of these pods fails, so the watch of failed ones delivers nothing.
         self._by_path = {
             each.path: each.resource for each in watched if each.resource != Resource.FAILED_POD
         }
         self._objects: dict[str, Json] = {}
         self._versions = itertools.count(1)
-        for resource in self.stores:
-            self.core.inbox.put(Listed(resource))
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Run the loop while the block lasts."""
         task = asyncio.create_task(self.core.loop.run())
+        watching = [asyncio.create_task(each.run()) for each in self.reflectors]
         try:
             yield
         finally:
+            for each in watching:
+                each.cancel()
+            await asyncio.gather(*watching, return_exceptions=True)
             self.core.loop.stop()
             await task
             await self.core.status.close(1.0)
@@ -244,14 +288,7 @@ class Cluster:
             if resource is None:
                 return
             line = json.dumps({"type": kind, "object": document}, ensure_ascii=False).encode()
-        self._loop.call_soon(self._deliver, resource, line)
-
-    def _deliver(self, resource: ResourceName, line: bytes) -> None:
-        event = self._decoders[resource].event(line)
-        if isinstance(event, ObjectChanged):
-            self.stores[resource].apply(event)
-        else:
-            self.stores[resource].report(event)  # type: ignore[arg-type] # nothing else was sent
+            self._watches[resource].lines.put_nowait(line)
 
     # Requests, which the core makes.
 

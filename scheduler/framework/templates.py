@@ -339,7 +339,8 @@ class Templates:
         self._templates: OrderedDict[_Key, Template] = OrderedDict()
         self._bytes = 0
         self._last: Template | None = None
-        self._seen: OrderedDict[_Key, None] = OrderedDict()
+        self._seen: OrderedDict[_Key, str] = OrderedDict()
+        """The UID of the first pod of each template that has no answers."""
 
     @property
     def count(self) -> int:
@@ -368,8 +369,8 @@ class Templates:
             else:
                 self._drop(key)
                 template = None
-        elif key not in self._seen:
-            self._seen[key] = None
+        # One that is parked and comes again is still the only one.
+        elif self._seen.setdefault(key, pod.uid) == pod.uid:
             if len(self._seen) > _SEEN_MAXIMUM:
                 self._seen.popitem(last=False)
             return None

@@ -6,7 +6,7 @@ of a pod or node a partial object remains, with identity and node, whose ``malfo
 Dropping it would free the resources that the pod still uses.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Generic
 
@@ -224,6 +224,24 @@ class ObjectDecoder(Generic[T]):
                 raise
             return self.event(upper)
 
+    def event_in_pieces(self, line: bytes) -> Generator[None, None, WatchEvent[T]]:
+        """Read one line as `event` does, and yield between pieces of the work: for a large one."""
+        watched = self._watched
+        try:
+            large = self._decode_event(line)
+            if large.type in _CHANGES:
+                yield
+                self._drop_unread(large.object)
+                yield from watched.prepare(large.object)
+                yield
+                if not watched.raw:
+                    return ObjectChanged(large.type, self._finish(large.object, msgspec.Raw()))
+        except (msgspec.DecodeError, MalformedObject, RecursionError):
+            pass
+        # What is unusual is read in the usual way. If all is well so far but the JSON is kept, then
+        # *large* keeps its template meanwhile, so that this pod is prepared as well.
+        return self.event(line)
+
     def page(self, body: bytes) -> Page:
         """Split a page of a list into its items.
 
@@ -290,14 +308,17 @@ class ObjectDecoder(Generic[T]):
         """
         if not found.metadata.name:
             raise MalformedObject("metadata.name", "an object without a name")
-        # Before the rest: objects that differ in nothing else share what they have.
-        if not self._watched.annotations:
-            force_setattr(found.metadata, "annotations", _NO_ANNOTATIONS)
+        self._drop_unread(found)
         self._watched.check(found)
         self._watched.share(found)
         if self._watched.raw and isinstance(found, Raw):
             found.keep_raw(bytes(raw))
         return found
+
+    def _drop_unread(self, found: T) -> None:
+        """Drop the annotations that nobody reads: templates must not differ in them."""
+        if not self._watched.annotations:
+            force_setattr(found.metadata, "annotations", _NO_ANNOTATIONS)
 
 
 def key_of(found: T) -> Key:

@@ -51,7 +51,7 @@ from scheduler.kube.decode import (
 from scheduler.kube.object_store import ObjectStore
 from scheduler.kube.reflector_timeouts import ReflectorTimeouts, SharedBackoff
 from scheduler.kube.relist import Relist
-from scheduler.kube.slices import SLICE_OBJECTS, Slices
+from scheduler.kube.slices import LARGE_BYTES, SLICE_OBJECTS, Slices
 from scheduler.kube.watch_observer import SILENT_WATCHES, WatchObserver
 from scheduler.kube.watched import T, Watched
 from scheduler.model.fact import Fact, Listed
@@ -240,7 +240,7 @@ class Reflector(Generic[T]):
         listing = self._new_listing()
         async with aclosing(self._watch(params)) as lines:
             async for line in lines:
-                event = self._decoder.event(line)
+                event = await self._decode(line)
                 if isinstance(event, Bookmark) and event.initial_end:
                     await self._complete(listing, event.version)
                     break
@@ -305,7 +305,10 @@ class Reflector(Generic[T]):
         async for line in lines:
             count += 1
             self._last_line_at = self._clock()
-            match event := self._decoder.event(line):
+            match event := (
+                # A coroutine for each line would cost more than all the rest of this loop.
+                self._decoder.event(line) if len(line) < LARGE_BYTES else await self._decode(line)
+            ):
                 case ObjectChanged():
                     self._objects.apply(event)
                     self._version = event.object.metadata.resource_version or self._version
@@ -324,6 +327,19 @@ class Reflector(Generic[T]):
             if count % SLICE_OBJECTS == 0:
                 await asyncio.sleep(0)
         return count
+
+    async def _decode(self, line: bytes) -> WatchEvent[T]:
+        """Decode a line; other tasks run between the pieces of a large one."""
+        if len(line) < LARGE_BYTES:
+            return self._decoder.event(line)
+        pieces = self._decoder.event_in_pieces(line)
+        while True:
+            try:
+                next(pieces)
+            except StopIteration as end:
+                event: WatchEvent[T] = end.value
+                return event
+            await asyncio.sleep(0)
 
     def _collect(self, listing: "_Listing[T]", event: WatchEvent[T]) -> None:
         """Apply an event of the first list at once; of a later list, hold what differs."""

@@ -7,6 +7,9 @@ SLICE_OBJECTS: Final = 200
 SLICE_BYTES: Final = 1 << 20
 """About as much work: the API server accepts objects of 1.5 MB."""
 
+LARGE_BYTES: Final = 1 << 17
+"""An object of this size may take longer to read than a slice, and is read in pieces."""
+
 
 class Slices:
     """Counts objects, and says when a slice is full; its owner lets other tasks run then."""

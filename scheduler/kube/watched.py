@@ -5,7 +5,7 @@ Custom resources need neither: a plugin that needs one names it, and it is watch
 """
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Generator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, Generic, TypeVar
 
@@ -22,7 +22,7 @@ from scheduler.model.objects import (
     StatefulSet,
 )
 from scheduler.model.pod import Pod
-from scheduler.model.selectors import compile_selector
+from scheduler.model.selectors import compile_selector, compiling
 from scheduler.model.storage import (
     CsiDriver,
     CsiNode,
@@ -40,6 +40,11 @@ def _unchecked(_: KubeObject) -> None:
     """Check nothing: decoding has read everything already."""
 
 
+def _unprepared(_: KubeObject) -> Generator[None, None, None]:
+    """Prepare nothing: an object of the kind is checked in no time, whatever its size."""
+    yield from ()
+
+
 def _unshared(_: KubeObject) -> None:
     """Share nothing: there are few objects of the kind, or they have little in common."""
 
@@ -53,6 +58,7 @@ class Watched(Generic[T]):
         path: Where the API server lists it, in all namespaces.
         kind: The struct that holds one object.
         check: Reads what decoding left unread; raises MalformedObject.
+        prepare: Does the same in pieces, for a large object, so that ``check`` has nothing left.
         share: Replaces parts of an object by equal ones of other objects, to save memory.
         field_selector: Selects the objects at the server; empty for all.
         optional: Scheduling goes on where the server has no such resource or forbids it.
@@ -66,6 +72,7 @@ class Watched(Generic[T]):
     path: str
     kind: type[T]
     check: Callable[[T], None] = _unchecked
+    prepare: Callable[[T], Generator[None, None, None]] = _unprepared
     share: Callable[[T], None] = _unshared
     field_selector: str = ""
     optional: bool = False
@@ -97,11 +104,18 @@ def _check_selector(workload: ReplicaSet | StatefulSet | PodDisruptionBudget) ->
     compile_selector(workload.spec.selector, "spec.selector")
 
 
+def _prepare_selector(
+    workload: ReplicaSet | StatefulSet | PodDisruptionBudget,
+) -> Generator[None, None, None]:
+    yield from compiling(workload.spec.selector, "spec.selector")
+
+
 PODS: Final = Watched(
     Resource.POD,
     "/api/v1/pods",
     Pod,
     check=Pod.check,
+    prepare=Pod.prepare,
     share=Pod.share,
     field_selector="status.phase!=Succeeded,status.phase!=Failed",
 )
@@ -112,6 +126,7 @@ FAILED_PODS: Final = Watched(
     "/api/v1/pods",
     Pod,
     check=Pod.check,
+    prepare=Pod.prepare,
     share=Pod.share,
     field_selector="status.phase=Failed",
 )
@@ -129,6 +144,7 @@ REPLICA_SETS: Final = Watched(
     "/apis/apps/v1/replicasets",
     ReplicaSet,
     check=_check_selector,
+    prepare=_prepare_selector,
     optional=True,
 )
 STATEFUL_SETS: Final = Watched(
@@ -136,6 +152,7 @@ STATEFUL_SETS: Final = Watched(
     "/apis/apps/v1/statefulsets",
     StatefulSet,
     check=_check_selector,
+    prepare=_prepare_selector,
     optional=True,
 )
 PRIORITY_CLASSES: Final = Watched(
@@ -146,6 +163,7 @@ POD_DISRUPTION_BUDGETS: Final = Watched(
     "/apis/policy/v1/poddisruptionbudgets",
     PodDisruptionBudget,
     check=_check_selector,
+    prepare=_prepare_selector,
 )
 PERSISTENT_VOLUME_CLAIMS: Final = Watched(
     Resource.PERSISTENT_VOLUME_CLAIM,

@@ -6,11 +6,12 @@ them into the selector when it creates the pod (``pkg/registry/core/pod/strategy
 Source: ``kube-scheduler/framework/types.go`` (AffinityTerm, PodInfo.Update).
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from functools import cached_property
 from hashlib import blake2b
+from itertools import chain
 from typing import Final
 from weakref import WeakValueDictionary
 
@@ -18,6 +19,7 @@ import msgspec
 
 from scheduler.errors import MalformedObject
 from scheduler.model.affinity import Affinity, PodAffinity, PodAffinityTerm
+from scheduler.model.pieces import PIECE_ENTRIES, finish
 from scheduler.model.pod_set import (
     NamespaceScope,
     PodSet,
@@ -26,7 +28,7 @@ from scheduler.model.pod_set import (
     sum_up,
     weighted,
 )
-from scheduler.model.selectors import NOTHING, Selector, all_match, compile_selector
+from scheduler.model.selectors import NOTHING, Selector, all_match, compiling
 
 
 class TermKind(Enum):
@@ -109,6 +111,10 @@ class TermGroup:
     times: WeightedPods
     weights: WeightedPods
 
+    def prepare(self) -> None:
+        """Derive now whatever a term index asks of the group."""
+        _ = self.labels_read, self.namespace_labels_read, self.times.named
+
     @cached_property
     def labels_read(self) -> frozenset[str]:
         """The keys of all labels of pods that a term reads."""
@@ -154,7 +160,26 @@ class PodAffinityTerms:
     @cached_property
     def groups(self) -> Mapping[TermKind, tuple[TermGroup, ...]]:
         """The terms as they apply to incoming pods."""
-        return {kind: tuple(_groups(self.of(kind))) for kind in TermKind}
+        return finish(self._grouped())
+
+    def grouping(self) -> Generator[None, None, None]:
+        """Make `groups` in pieces; whoever asks for them afterwards finds them made."""
+        if "groups" not in self.__dict__:
+            groups = yield from self._grouped()
+            self.__dict__["groups"] = groups
+            entries = 0
+            for group in chain.from_iterable(groups.values()):
+                group.prepare()
+                entries += group.times.named
+                if entries >= PIECE_ENTRIES:
+                    entries = 0
+                    yield
+
+    def _grouped(self) -> Generator[None, None, Mapping[TermKind, tuple[TermGroup, ...]]]:
+        found = {}
+        for kind in TermKind:
+            found[kind] = yield from _groups(self.of(kind))
+        return found
 
     @cached_property
     def wanted_keys(self) -> tuple[str, ...]:
@@ -194,16 +219,22 @@ class PodAffinityTerms:
         return tuple(dict.fromkeys((*wanted, *(counted for counted, _ in parts))))
 
 
-def _groups(terms: Iterable[AffinityTerm]) -> Iterator[TermGroup]:
-    by_key: dict[str, list[AffinityTerm]] = {}
-    for term in terms:
-        by_key.setdefault(term.topology_key, []).append(term)
-    for key, alike in by_key.items():
-        times = sum_up((term.incoming, 1) for term in alike)
-        weights = times
-        if alike[0].kind is TermKind.PREFERRED:
-            weights = sum_up((term.incoming, term.weight) for term in alike)
-        yield TermGroup(key, times, weights)
+def _groups(
+    terms: Sequence[AffinityTerm],
+) -> Generator[None, None, tuple[TermGroup, ...]]:
+    by_key: dict[str, list[tuple[PodSet, int]]] = {}
+    for index, term in enumerate(terms, 1):
+        if index % PIECE_ENTRIES == 0:
+            yield
+        by_key.setdefault(term.topology_key, []).append((term.incoming, term.weight))
+    groups: list[TermGroup] = []
+    for index, (key, alike) in enumerate(by_key.items(), 1):
+        if index % PIECE_ENTRIES == 0:
+            yield
+        times = sum_up((pods, 1) for pods, _ in alike)
+        preferred = terms[0].kind is TermKind.PREFERRED
+        groups.append(TermGroup(key, times, sum_up(alike) if preferred else times))
+    return tuple(groups)
 
 
 def _of_all(terms: Sequence[AffinityTerm]) -> PodSet:
@@ -236,6 +267,13 @@ def read_terms(affinity: Affinity | None, namespace: str) -> PodAffinityTerms:
     A list with an invalid term counts as empty, and the problem says why: upstream keeps such a pod
     too (``PodInfo.Update`` collects parse errors), so that its other fields still count.
     """
+    return finish(reading_terms(affinity, namespace))
+
+
+def reading_terms(
+    affinity: Affinity | None, namespace: str
+) -> Generator[None, None, PodAffinityTerms]:
+    """Compile the terms in *affinity* in pieces."""
     if affinity is None or (affinity.pod_affinity is None and affinity.pod_anti_affinity is None):
         return NO_TERMS
     # By what is written about pods alone: what each pod of a DaemonSet says about nodes differs.
@@ -243,7 +281,9 @@ def read_terms(affinity: Affinity | None, namespace: str) -> PodAffinityTerms:
     key = blake2b(written, digest_size=16).digest()
     terms = _known.get(key)
     if terms is None:
-        terms = _known[key] = _compile(affinity, namespace)
+        terms = yield from _compiling(affinity, namespace)
+        # Another pod of the template may have come between two pieces.
+        terms = _known.setdefault(key, terms)
     return terms
 
 
@@ -251,46 +291,59 @@ _encode: Final = msgspec.msgpack.Encoder().encode
 _known: Final[WeakValueDictionary[bytes, PodAffinityTerms]] = WeakValueDictionary()
 
 
-def _compile(affinity: Affinity, namespace: str) -> PodAffinityTerms:
+_Written = Iterable[tuple[PodAffinityTerm, int]]
+"""Terms as written, each with its weight."""
+
+
+def _compiling(affinity: Affinity, namespace: str) -> Generator[None, None, PodAffinityTerms]:
     affine, anti = affinity.pod_affinity or _EMPTY, affinity.pod_anti_affinity or _EMPTY
     problems: list[str] = []
 
-    def read(what: str, terms: Callable[[], Iterator[AffinityTerm]]) -> tuple[AffinityTerm, ...]:
+    def read(
+        what: str, kind: TermKind, written: _Written
+    ) -> Generator[None, None, tuple[AffinityTerm, ...]]:
+        terms: list[AffinityTerm] = []
         try:
-            return tuple(terms())
+            for index, (term, weight) in enumerate(written, 1):
+                if index % PIECE_ENTRIES == 0:
+                    yield
+                terms.append((yield from _reading(term, kind, weight, namespace)))
         except MalformedObject as problem:
             problems.append(f"{what}: {problem}")
             return ()
+        return tuple(terms)
 
-    return PodAffinityTerms(
-        required_affinity=read(
-            "requiredAffinityTerms",
-            lambda: _required(affine, TermKind.REQUIRED_AFFINITY, namespace),
-        ),
-        required_anti_affinity=read(
-            "requiredAntiAffinityTerms",
-            lambda: _required(anti, TermKind.REQUIRED_ANTI_AFFINITY, namespace),
-        ),
-        preferred=read("preferredAffinityTerms", lambda: _preferred(affine, 1, namespace))
-        + read("preferredAntiAffinityTerms", lambda: _preferred(anti, -1, namespace)),
-        problem=f"[{', '.join(problems)}]" if len(problems) > 1 else "".join(problems),
+    required = yield from read(
+        "requiredAffinityTerms", TermKind.REQUIRED_AFFINITY, _required(affine)
     )
+    unwanted = yield from read(
+        "requiredAntiAffinityTerms", TermKind.REQUIRED_ANTI_AFFINITY, _required(anti)
+    )
+    liked = yield from read("preferredAffinityTerms", TermKind.PREFERRED, _preferred(affine, 1))
+    disliked = yield from read(
+        "preferredAntiAffinityTerms", TermKind.PREFERRED, _preferred(anti, -1)
+    )
+    problem = f"[{', '.join(problems)}]" if len(problems) > 1 else "".join(problems)
+    return PodAffinityTerms(required, unwanted, liked + disliked, problem)
 
 
 _EMPTY: Final = PodAffinity()
 
 
-def _required(affinity: PodAffinity, kind: TermKind, namespace: str) -> Iterator[AffinityTerm]:
-    for term in affinity.required_during_scheduling_ignored_during_execution:
-        yield _read(term, kind, 0, namespace)
+def _required(affinity: PodAffinity) -> _Written:
+    return ((each, 0) for each in affinity.required_during_scheduling_ignored_during_execution)
 
 
-def _preferred(affinity: PodAffinity, sign: int, namespace: str) -> Iterator[AffinityTerm]:
-    for each in affinity.preferred_during_scheduling_ignored_during_execution:
-        yield _read(each.pod_affinity_term, TermKind.PREFERRED, sign * each.weight, namespace)
+def _preferred(affinity: PodAffinity, sign: int) -> _Written:
+    return (
+        (each.pod_affinity_term, sign * each.weight)
+        for each in affinity.preferred_during_scheduling_ignored_during_execution
+    )
 
 
-def _read(written: PodAffinityTerm, kind: TermKind, weight: int, namespace: str) -> AffinityTerm:
+def _reading(
+    written: PodAffinityTerm, kind: TermKind, weight: int, namespace: str
+) -> Generator[None, None, AffinityTerm]:
     """Compile one term; without namespaces it selects pods of the pod's own namespace.
 
     Raises:
@@ -300,8 +353,8 @@ def _read(written: PodAffinityTerm, kind: TermKind, weight: int, namespace: str)
     return AffinityTerm(
         kind,
         written.topology_key,
-        compile_selector(written.label_selector, "labelSelector"),
+        (yield from compiling(written.label_selector, "labelSelector")),
         frozenset((namespace,) if own_namespace else written.namespaces),
-        compile_selector(written.namespace_selector, "namespaceSelector"),
+        (yield from compiling(written.namespace_selector, "namespaceSelector")),
         weight,
     )

@@ -7,7 +7,7 @@ compared. Selectors without such a label (``NotIn``, ``DoesNotExist``, empty one
 all labels of their namespaces.
 """
 
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Collection, Hashable, Iterator, Mapping
 from typing import Final, Generic, TypeVar
 
 from scheduler.model.selectors import EXISTS, GT, IN, LT, Selector
@@ -19,6 +19,9 @@ _LabelKey = tuple[str, str] | str | None
 
 _NEED_A_KEY: Final = frozenset((EXISTS, GT, LT))
 _ANYWHERE: Final = (None,)
+_NAMESPACES_MAXIMUM: Final = 4096
+"""Items that name more are kept under none: to write them 70,000 times takes longer than to compare
+the few items of a megabyte that do."""
 
 
 class MatchIndex(Generic[T]):
@@ -34,8 +37,8 @@ class MatchIndex(Generic[T]):
 
     def add(self, item: T, namespaces: Collection[str] | None, selector: Selector) -> None:
         """Add *item*, which matches *selector* in *namespaces*; None for any namespace."""
-        keys = list(_label_keys(selector))
-        for namespace in _ANYWHERE if namespaces is None else namespaces:
+        keys = _label_keys(selector)
+        for namespace in _scopes(namespaces):
             by_label = self._items.setdefault(namespace, {})
             for key in keys:
                 by_label.setdefault(key, {})[item] = None
@@ -45,8 +48,8 @@ class MatchIndex(Generic[T]):
 
         An item that was added with several selectors may be gone with the first of them.
         """
-        keys = list(_label_keys(selector))
-        for namespace in _ANYWHERE if namespaces is None else namespaces:
+        keys = _label_keys(selector)
+        for namespace in _scopes(namespaces):
             by_label = self._items.get(namespace, {})
             for key in keys:
                 items = by_label.get(key, {})
@@ -68,18 +71,23 @@ class MatchIndex(Generic[T]):
                 yield from by_label.get(label[0], ())
 
 
-def _label_keys(selector: Selector) -> Iterable[_LabelKey]:
-    """Yield under which labels *selector* is kept: all labels that it matches have one of them."""
+def _scopes(namespaces: Collection[str] | None) -> Collection[str | None]:
+    """Return under which namespaces an item is kept; whether it matches is compared anyway."""
+    if namespaces is None or len(namespaces) > _NAMESPACES_MAXIMUM:
+        return _ANYWHERE
+    return namespaces
+
+
+def _label_keys(selector: Selector) -> Collection[_LabelKey]:
+    """Return under which labels *selector* is kept: all labels that it matches have one of them."""
     if selector.requirements is None:
-        return
+        return ()
     wanted = [each for each in selector.requirements if each.operator == IN]
     if wanted:
         # One label is enough; that with the fewest values needs the fewest keys.
-        fewest = min(wanted, key=lambda each: len(each.values))
-        yield from ((fewest.key, value) for value in fewest.values)
-        return
+        fewest = wanted[0] if len(wanted) == 1 else min(wanted, key=lambda each: len(each.values))
+        return [(fewest.key, value) for value in fewest.values]
     for each in selector.requirements:
         if each.operator in _NEED_A_KEY:
-            yield each.key
-            return
-    yield None
+            return (each.key,)
+    return (None,)

@@ -4,7 +4,7 @@ Derived values are computed once for all pods of a template (``pod_template``); 
 them for each version of each pod, in PodInfo (``kube-scheduler/framework/types.go``).
 """
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from functools import cached_property
 from typing import Final
 
@@ -201,6 +201,18 @@ class Pod(Struct, Raw, frozen=True, dict=True, gc=True):
             MalformedObject: If one cannot be read.
         """
         self.template.check()
+
+    def prepare(self) -> Generator[None, None, None]:
+        """Do in pieces what `check` and the cache would do with a large pod at once.
+
+        Raises:
+            MalformedObject: If a quantity or a label selector cannot be read.
+        """
+        template = self.template
+        yield
+        yield from template.checking()
+        if self.node_name:
+            yield from template.affinity_terms.grouping()
 
     def share_node_name(self, name: str) -> None:
         """Refer to *name*, the name of the pod's node, instead of to a text equal to it."""

@@ -9,7 +9,7 @@ Pods of a StatefulSet or DaemonSet have templates of their own, because claims, 
 contain their name or node. They still share the parts that are equal, such as containers.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from copy import copy
 from functools import cached_property
 from hashlib import blake2b
@@ -21,9 +21,10 @@ import msgspec
 from msgspec.structs import force_setattr
 
 from scheduler.model.affinity import Affinity, PodAffinity
-from scheduler.model.affinity_terms import PodAffinityTerms, read_terms
+from scheduler.model.affinity_terms import PodAffinityTerms, reading_terms
 from scheduler.model.host_ports import HostPort, host_ports_of
 from scheduler.model.meta import Condition, ObjectMeta, OwnerReference
+from scheduler.model.pieces import PIECE_ENTRIES, finish
 from scheduler.model.pod_requests import (
     INFEASIBLE,
     PLACED,
@@ -37,7 +38,7 @@ from scheduler.model.pod_requests import (
 )
 from scheduler.model.pod_spec import PodSpec, PodStatus
 from scheduler.model.resources import Amounts
-from scheduler.model.selectors import compile_selector
+from scheduler.model.selectors import compile_selector, compiling
 from scheduler.model.taints import Toleration
 from scheduler.model.volumes import PodClaim, Volume
 
@@ -142,7 +143,13 @@ class _Affinity(_Part[Affinity | None]):
 
     @cached_property
     def terms(self) -> PodAffinityTerms:
-        return read_terms(self.value, self._namespace)
+        return finish(self.reading())
+
+    def reading(self) -> Generator[None, None, PodAffinityTerms]:
+        if "terms" not in self.__dict__:
+            # Not set before it is complete: another pod of the template may come meanwhile.
+            self.__dict__["terms"] = yield from reading_terms(self.value, self._namespace)
+        return self.terms
 
 
 class PodTemplate:
@@ -249,15 +256,25 @@ class PodTemplate:
         Raises:
             MalformedObject: If one cannot be read.
         """
+        finish(self.checking())
+
+    def checking(self) -> Generator[None, None, None]:
+        """Do what `check` does, in pieces; afterwards it has nothing left to do.
+
+        Raises:
+            MalformedObject: If a quantity or a label selector cannot be read.
+        """
         if self._checked:
             return
         _ = self.demand.placed_requests, self.demand.requests
         for index, constraint in enumerate(self.spec.topology_spread_constraints):
-            compile_selector(
+            if index % PIECE_ENTRIES == 0:
+                yield
+            yield from compiling(
                 constraint.label_selector, f"spec.topologySpreadConstraints[{index}].labelSelector"
             )
         # The terms are compiled once for all that follows, and only invalid ones again: for a path.
-        if self.spec.affinity is not None and self.affinity_terms.problem:
+        if self.spec.affinity is not None and (yield from self._affinity.reading()).problem:
             _check_terms(self.spec.affinity.pod_affinity, "spec.affinity.podAffinity")
             _check_terms(self.spec.affinity.pod_anti_affinity, "spec.affinity.podAntiAffinity")
         self._checked = True

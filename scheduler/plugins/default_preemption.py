@@ -43,6 +43,10 @@ _ROWS_AT_ONCE: Final = 128
 
 _BUDGETS_AT_ONCE: Final = 512
 """Disruption budgets that are compiled between two pauses."""
+_SUBTRACTIONS_AT_ONCE: Final = 1_000_000
+"""Budgets from which pods are subtracted between two pauses: some milliseconds of work."""
+_SUBTRACTIONS_AT_LEAST: Final = 1000
+"""What a pod counts for however few budgets match it."""
 
 _NEVER: Final = "not eligible due to preemptionPolicy=Never."
 _TERMINATING: Final = "not eligible due to a terminating pod on the nominated node."
@@ -404,6 +408,7 @@ class _Budgets:
         self._objects = objects
         self._any = any(True for _ in objects.all(Resource.POD_DISRUPTION_BUDGET))
         self._known: dict[str, _NamespaceBudgets] = {}
+        self._subtracted = 0
 
     def split(
         self, pods: Sequence[Pod]
@@ -423,21 +428,26 @@ class _Budgets:
             if budgets is None:
                 budgets = self._known[pod.namespace] = _NamespaceBudgets()
                 yield from budgets.read(self._objects.budgets(pod.namespace))
-            if not budgets.has_matched(pod):
+            # Thousands of budgets may match every pod of thousands: matched once, they are still
+            # subtracted for each.
+            if not budgets.has_matched(pod) or self._subtracted >= _SUBTRACTIONS_AT_ONCE:
+                self._subtracted = 0
                 yield
-            (protected if _protect(budgets, pod, spent) else free).append(pod)
+            matching = budgets.matching(pod)
+            self._subtracted += _SUBTRACTIONS_AT_LEAST + len(matching)
+            if pod.namespace not in spent:
+                spent[pod.namespace] = np.zeros(len(budgets.allowed), dtype=np.int64)
+            violates = _subtract(spent[pod.namespace], matching, budgets.allowed)
+            (protected if violates else free).append(pod)
         return protected, free
 
 
-def _protect(budgets: _NamespaceBudgets, pod: Pod, spent: dict[str, Int64s]) -> bool:
-    """Subtract *pod* from all of *budgets* that match it; tell whether one is violated."""
-    matching = budgets.matching(pod)
+def _subtract(spent: Int64s, matching: Rows, allowed: Int64s) -> bool:
+    """Subtract a pod from all budgets that match it; tell whether one is violated."""
     if not len(matching):
         return False
-    if pod.namespace not in spent:
-        spent[pod.namespace] = np.zeros(len(budgets.allowed), dtype=np.int64)
-    spent[pod.namespace][matching] += 1
-    return bool((spent[pod.namespace][matching] > budgets.allowed[matching]).any())
+    spent[matching] += 1
+    return bool((spent[matching] > allowed[matching]).any())
 
 
 def _selector_of(written: PodDisruptionBudget) -> Selector | None:

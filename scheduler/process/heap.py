@@ -20,7 +20,9 @@ def freeze_heap() -> None:
     # Collect first: garbage that is frozen would never be freed.
     gc.collect()
     gc.freeze()
-    gc.set_threshold(50_000, 20, 50)
+    # An object of a megabyte makes a hundred thousand: the middle generation is small enough that
+    # its collection does not block the loop for long.
+    gc.set_threshold(50_000, 2, 500)
 
 
 async def freeze_while_listing(listed: Callable[[], bool]) -> None:

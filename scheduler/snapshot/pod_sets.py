@@ -190,7 +190,11 @@ class PodSetColumns:
 
     def _groups_in(self, wanted: Counted) -> Iterator[_LabelGroup]:
         namespaces = wanted.namespaces
-        for namespace in self._groups if namespaces is None else namespaces:
+        found: Iterable[str] = self._groups if namespaces is None else namespaces
+        # A term may name tens of thousands, most of which have no pods.
+        if namespaces is not None and len(namespaces) > len(self._groups):
+            found = [each for each in self._groups if each in namespaces]
+        for namespace in found:
             yield from self._groups.get(namespace, {}).values()
 
     def _forget(self, wanted: Counted, dropped: CountColumn) -> None:

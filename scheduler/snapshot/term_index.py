@@ -275,16 +275,12 @@ class TermIndex:
             self._changes_size += domains.size
 
     def _put(self, group: TermGroup) -> _Domains:
-        size = 1
         for pods, _ in group.times.parts:
             self._index.add(group, pods.namespaces, pods.selector)
-            values = sum(1 + len(each.values) for each in pods.selector.requirements or ())
-            names = sum(len(each.names) for each in pods.scopes)
-            size += 1 + values + names + len(pods.namespaces or ())
         self.read_changes.note_all()
         self._labels_read.update(group.labels_read)
         self._namespace_labels_read.update(group.namespace_labels_read)
-        domains = self._domains[group] = _Domains(size)
+        domains = self._domains[group] = _Domains(1 + group.times.named)
         return domains
 
     def _take_out(self, group: TermGroup) -> None:

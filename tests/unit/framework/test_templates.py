@@ -523,3 +523,14 @@ def test_a_template_of_which_one_pod_came_displaces_nothing():
         asked.decide(labels=f"app=app-{number}")
 
     assert asked.templates.count == 1
+
+
+def test_a_pod_that_comes_again_is_no_second_pod_of_its_template():
+    asked = Asked(Counting(pod_count, node_local=True))
+    lonely = make_pod("pod-lonely", labels={"app": "lonely"})
+
+    for _ in range(3):
+        attempt = Attempt(asked.profile, lonely, asked.cache.view(), {}, templates=asked.templates)
+        decide(attempt)
+
+    assert asked.templates.count == 0

@@ -6,6 +6,7 @@ import pytest
 from scheduler.kube.decode import Bookmark, ObjectChanged, ObjectDecoder, Unreadable, WatchError
 from scheduler.kube.watched import NODES, PODS, REPLICA_SETS, WATCHED
 from scheduler.model.fact import Resource
+from scheduler.model.pieces import PIECE_ENTRIES
 
 METADATA = {"name": "a", "namespace": "default", "uid": "u", "resourceVersion": "7"}
 BAD_SELECTOR = {"matchExpressions": [{"key": "app", "operator": "Sounds", "values": ["a"]}]}
@@ -139,3 +140,81 @@ def test_a_broken_line_is_unreadable(line):
 
     assert isinstance(event, Unreadable)
     assert event.key == ("", "")
+
+
+def read_in_pieces(line, watched=PODS):
+    """Read a line as a large one; return the event, and how many pieces it took."""
+    reading, pieces = ObjectDecoder(watched).event_in_pieces(line), 1
+    while True:
+        try:
+            next(reading)
+        except StopIteration as end:
+            return end.value, pieces
+        pieces += 1
+
+
+def line_of(content, kind="ADDED"):
+    return json.dumps({"type": kind, "object": content}).encode()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *(line_of({"metadata": METADATA, "spec": spec}) for spec in MALFORMED_PODS.values()),
+        line_of({"metadata": METADATA | {"annotations": {"a": "b"}, "labels": None}}, "MODIFIED"),
+        line_of({"metadata": {}}),
+        line_of({"metadata": {"resourceVersion": "9"}}, "BOOKMARK"),
+        line_of({"code": 410, "message": "compacted"}, "ERROR"),
+        b"{",
+        line_of({"metadata": METADATA, "deep": 1}).replace(b"1", b"[" * 9999 + b"]" * 9999),
+    ],
+)
+@pytest.mark.parametrize("raw", [False, True])
+def test_a_line_means_the_same_in_pieces(line, raw):
+    watched = replace(PODS, raw=raw)
+
+    found, _ = read_in_pieces(line, watched)
+
+    assert found == ObjectDecoder(watched).event(line)
+
+
+def of_terms(count):
+    terms = [
+        {
+            "topologyKey": f"example.com/key-{index % 3}",
+            "labelSelector": {"matchLabels": {"app": f"app-{index}"}},
+        }
+        for index in range(count)
+    ]
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": terms}
+    return {"affinity": {"podAntiAffinity": required}, "nodeName": "node"}
+
+
+def of_expressions(count):
+    exists = [{"key": f"key-{index}", "operator": "Exists"} for index in range(count)]
+    return {"selector": {"matchExpressions": exists}}
+
+
+@pytest.mark.parametrize(
+    ("watched", "spec"), [(PODS, of_terms(5000)), (REPLICA_SETS, of_expressions(5000))]
+)
+def test_a_large_object_is_read_in_pieces(watched, spec):
+    line = line_of({"metadata": METADATA, "spec": spec})
+
+    found, pieces = read_in_pieces(line, watched)
+
+    assert found == ObjectDecoder(watched).event(line)
+    assert pieces >= 5000 // PIECE_ENTRIES
+
+
+def test_a_pod_that_was_read_in_pieces_leaves_nothing_to_derive():
+    found, _ = read_in_pieces(line_of({"metadata": METADATA, "spec": of_terms(5000)}))
+
+    terms = found.object.affinity_terms
+    derived = dict(terms.__dict__)
+    again, pieces = read_in_pieces(line_of({"metadata": METADATA, "spec": of_terms(5000)}))
+
+    assert "groups" in derived
+    assert again.object.affinity_terms is terms
+    assert terms.__dict__ == derived
+    assert pieces < 5000 // PIECE_ENTRIES

@@ -13,6 +13,7 @@ from scheduler.kube.reflector_timeouts import ReflectorTimeouts, SharedBackoff
 from scheduler.kube.slices import SLICE_OBJECTS
 from scheduler.kube.watched import NODES, PODS, SERVICES
 from scheduler.model.fact import Added, Deleted, Listed, Updated
+from scheduler.model.pieces import PIECE_ENTRIES
 
 
 def pod(name, version, *, uid="", node="", labels=None, **spec):
@@ -464,6 +465,33 @@ async def test_long_lists_let_other_tasks_run(api, reflect):
     bystander.cancel()
     assert len(reflected.sent) == 4001
     assert runs >= 2 * 2000 // SLICE_OBJECTS
+
+
+async def test_a_large_pod_lets_other_tasks_run(api, reflect):
+    """Others run several times while a single line is read, and what follows comes after it."""
+    runs = 0
+
+    async def others():
+        nonlocal runs
+        while True:
+            runs += 1
+            await asyncio.sleep(0)
+
+    terms = [
+        {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": f"a{index}"}}}
+        for index in range(5 * PIECE_ENTRIES)
+    ]
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": terms}
+    large = added("large", 12, affinity={"podAntiAffinity": required})
+    lines = b"\n".join(json.dumps(each).encode() for each in (large, added("small", 13)))
+    bystander = asyncio.create_task(others())
+    api.plays(api.streams(END, lines, error(410)), api.streams(END))
+
+    reflected = await reflect()
+
+    bystander.cancel()
+    assert reflected.sent[:3] == ["listed", "+large", "+small"]
+    assert runs >= 5
 
 
 async def test_the_first_success_after_an_outage_ends_the_backoff_of_all():

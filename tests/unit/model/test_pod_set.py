@@ -146,3 +146,16 @@ def test_what_needs_another_label_is_not_even_compared(selector, found):
 
     assert list(index.candidates("default", {"app": "web"})) == ["item"] * found
     assert list(index.candidates("other", {"app": "web"})) == []
+
+
+def test_sets_that_name_thousands_of_namespaces_count_in_those_alone():
+    selector = from_map({"app": "a"})
+    parts = tuple(
+        (PodSet(frozenset(f"n-{first}-{index}" for index in range(5000)), selector), 1)
+        for first in range(20)
+    )
+
+    counted = WeightedPods(parts)
+
+    for namespace, weight in (("n-3-4999", 1), ("n-3-5000", 0)):
+        assert counted.weight(namespace, {"app": "a"}, False, lambda _: {}) == weight

@@ -7,7 +7,14 @@ import pytest
 
 from scheduler.model.objects import PodDisruptionBudget
 from scheduler.model.selectors import Selector
+from scheduler.plugins import NodeResourcesFit
+from scheduler.plugins.default_preemption import (
+    _SUBTRACTIONS_AT_ONCE,
+    DefaultPreemption,
+    _NamespaceBudgets,
+)
 from scheduler.testing import make_node, make_object, make_pod
+from scheduler.testing.harness import bare_profile
 from tests.unit.plugins.preempting import (
     FOO,
     HIGH,
@@ -17,6 +24,7 @@ from tests.unit.plugins.preempting import (
     budget,
     node,
     pod,
+    preempt,
     proposal,
     victims_of,
 )
@@ -155,3 +163,48 @@ def test_thousands_of_budgets_are_compared_with_the_pods_that_they_may_match(mon
     assert set(victims_of(found)) == {each.name for each in nodes}
     assert all(violations == 1 for _, violations in victims_of(found).values())
     assert len(compared) <= 20, "pods with the same labels are matched once"
+
+
+def test_a_search_pauses_while_pods_are_subtracted_from_thousands_of_budgets(monkeypatch):
+    """Matched once and subtracted from 5,000 for each pod, they took 660 ms in one step."""
+    steps = [0]
+    matching = _NamespaceBudgets.matching
+
+    def counting(self, pod):
+        found = matching(self, pod)
+        steps[-1] += len(found)
+        return found
+
+    class Pausing(DefaultPreemption):
+        def post_filter(self, *arguments):
+            search = super().post_filter(*arguments)
+            while True:
+                try:
+                    yield next(search)
+                except StopIteration as end:
+                    return end.value
+                steps.append(0)
+
+    monkeypatch.setattr(_NamespaceBudgets, "matching", counting)
+    excluding = {"matchExpressions": [{"key": "app", "operator": "NotIn", "values": ["none"]}]}
+    limits = [
+        make_object(
+            PodDisruptionBudget,
+            f"b{index}",
+            spec={"selector": excluding},
+            status={"disruptionsAllowed": 0},
+        )
+        for index in range(3000)
+    ]
+    nodes = [
+        make_node(f"n{index}", allocatable={"cpu": "100", "pods": "110"}) for index in range(6)
+    ]
+    pods = [
+        pod(f"x{index}", "small", LOW, f"n{index % 6}", start=index, **FOO) for index in range(600)
+    ]
+    incoming = make_pod("p", requests={"cpu": "100"}, priority=HIGH)
+
+    preempt(incoming, nodes, pods, limits, using=bare_profile(NodeResourcesFit(), Pausing()))
+
+    assert sum(steps) >= 600 * 3000
+    assert max(steps) <= _SUBTRACTIONS_AT_ONCE + 3000
