@@ -10,6 +10,7 @@ from typing import Final
 
 from scheduler.framework.observer import Observer
 from scheduler.model.pod import Pod
+from scheduler.snapshot.alike import AlikeRows
 from scheduler.snapshot.change_log import ChangeLog, Reads
 from scheduler.snapshot.node_table import NodeTable
 
@@ -26,27 +27,49 @@ class Kept:
     Args:
         keepable: Whether it is of use for another pod.
         by_row: Whether a row of it depends on that row of the columns alone.
+        by_domain: Whether it depends on the numbers of that row's domains, and on the cluster.
     """
 
-    __slots__ = ("_logs", "_values_in", "by_row", "keepable", "stale_rows", "stands")
+    __slots__ = (
+        "_logs",
+        "_opaque",
+        "_values_in",
+        "by_domain",
+        "by_row",
+        "keepable",
+        "stale_rows",
+        "stands",
+    )
 
-    def __init__(self, *, keepable: bool, by_row: bool) -> None:
+    def __init__(self, *, keepable: bool, by_row: bool, by_domain: bool = False) -> None:
         self.keepable = keepable
         self.by_row = by_row
+        self.by_domain = by_domain and not by_row
         self.stands = False
         self.stale_rows: set[int] = set()
-        """Rows that have changed since; never filled unless *by_row*."""
+        """Rows that have changed since; never filled unless *by_row* or *by_domain*."""
         # What was read while the answer has been standing, and how to read one row of it again.
         self._logs: set[ChangeLog] = set()
         self._values_in: tuple[Callable[[int], int], ...] | None = None
+        self._opaque = False
+        """Whether more was read of rows than numbers."""
+
+    def log_changed(self, log: ChangeLog, rows: Iterable[int] | None) -> None:
+        """Note that *rows* of what *log* is about have changed; any may have if None."""
+        if not (self.by_domain and log.by_domain) or log.abandoned:
+            self.columns_changed(rows)
+        elif rows is None:
+            # What was answered about rows with certain numbers holds: they are read anew.
+            self.stands = False
+            self.stale_rows.clear()
+        elif self.stands:
+            self.stale_rows.update(rows)
 
     def columns_changed(self, rows: Iterable[int] | None) -> None:
         """Note that *rows* of a column have changed; any may have if None."""
-        if not self.stands:
-            return
         if rows is None or not self.by_row:
             self.give_up()
-        else:
+        elif self.stands:
             self.stale_rows.update(rows)
 
     def keep_by_row(self, can_be_kept: bool) -> None:
@@ -59,10 +82,9 @@ class Kept:
 
         What rests on more than single rows is given up: it may rest on how many there are.
         """
-        if not self.stands:
-            return
         if not self.by_row:
             self.give_up()
+        if not self.stands:
             return
         # Columns note changes of rows that are gone by now.
         self.stale_rows = {row for row in self.stale_rows if row < size}
@@ -79,15 +101,28 @@ class Kept:
         # Columns may have been replaced: rows can no longer be told by their numbers.
         self._logs.clear()
         self._values_in = None
+        self._opaque = False
 
     def rest_on(self, reads: Reads, directory: ChangeLog) -> None:
         """Remember what was read for some rows; *directory* has no rows of its own."""
-        if not (self.by_row and self.keepable) or reads.keys() <= self._logs:
+        opaque = self._opaque or reads.more_of_rows or not reads.numbers_only
+        if not ((self.by_row or self.by_domain) and self.keepable) or (
+            reads.keys() <= self._logs and opaque == self._opaque
+        ):
             return
         self._logs.update(reads)
-        numbers = [log.value_in for log in self._logs if log is not directory]
+        self._opaque = opaque
+        # For an answer by domain, all other logs end it altogether if they move.
+        numbers = [
+            log.value_in
+            for log in self._logs
+            if (log.by_domain if self.by_domain else log is not directory)
+        ]
         known = [each for each in numbers if each is not None]
-        self._values_in = tuple(known) if len(known) == len(numbers) else None
+        complete = len(known) == len(numbers)
+        if self.by_domain:
+            complete &= bool(known) and not opaque
+        self._values_in = tuple(known) if complete else None
         self.forget_rows()
 
     def forget_rows(self) -> None:
@@ -101,6 +136,54 @@ class Kept:
         if self._values_in is None:
             return None
         return tuple([value_in(row) for value_in in self._values_in])
+
+
+class Groups:
+    """Rows that a plugin could not tell apart, by what it read when it was asked about all.
+
+    The plugin has promised that its answer about a row follows from what it reads of that row and
+    of the cluster. So it need be asked about one row of each group, whatever changed elsewhere.
+    """
+
+    __slots__ = ("_alike", "_keys", "_position")
+
+    def __init__(self) -> None:
+        self._keys: frozenset[str] | None = None
+        self._position = -1
+        self._alike: AlikeRows | None = None
+
+    @property
+    def size_bytes(self) -> int:
+        """How much memory they take."""
+        return 0 if self._alike is None else self._alike.size_bytes
+
+    @property
+    def one_for_all(self) -> bool:
+        """Whether nothing was read of any row."""
+        return self._keys is not None and not self._keys
+
+    def learn(self, reads: Reads) -> None:
+        """Note what was read of each row to answer about all."""
+        self._keys = None if reads.more_of_rows else frozenset(reads.keys_of_rows)
+        self.forget_rows()
+
+    def forget_rows(self) -> None:
+        """Form the groups anew when they are needed: there are other rows."""
+        self._position, self._alike = -1, None
+
+    def of(self, table: NodeTable) -> AlikeRows | None:
+        """Return the groups of the rows of *table*, mostly the same as the last time."""
+        if self._keys is None:
+            return None
+        position = table.labels_position
+        if position != self._position:
+            self._position, self._alike = position, table.alike(self._keys)
+        return self._alike
+
+    def hold(self, reads: Reads) -> bool:
+        """Tell whether nothing was read by which the rows of one group may differ."""
+        assert self._keys is not None, "there are no groups"
+        return not reads.more_of_rows and reads.keys_of_rows <= self._keys
 
 
 @dataclass(slots=True, eq=False)
@@ -142,11 +225,13 @@ class Dependencies:
                     kept.give_up()
             self._dependents.clear()
         for log, dependents in self._dependents.items():
+            if log.catch_up is not None:
+                log.catch_up()
             if log.position != dependents.position:
                 rows = log.since(dependents.position)
                 dependents.position = log.position
                 for kept in dependents.kept:
-                    kept.columns_changed(rows)
+                    kept.log_changed(log, rows)
 
 
 @dataclass(frozen=True, slots=True)

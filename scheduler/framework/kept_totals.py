@@ -7,7 +7,7 @@ the rows that share the best total: a decision needs no pass over all rows unles
 import numpy as np
 
 from scheduler.framework.kept import Question
-from scheduler.framework.kept_answers import KeptScores
+from scheduler.framework.kept_scores import KeptScores
 from scheduler.framework.rejection import Scores
 from scheduler.snapshot.arrays import Rows, resized
 from scheduler.snapshot.node_table import NodeTable

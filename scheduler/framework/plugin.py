@@ -27,6 +27,8 @@ Optional attributes:
   promises neither is called once for each changed row.
 - ``scores_by_row = True`` promises for the raw score what ``node_local`` does, except that it may
   depend on other nodes of the cluster, though not on which of them are in the table.
+- ``scores_alike = True`` promises the same score, raw and normalized, to rows of which the plugin
+  reads the same, however many such rows there are. Then it is asked about one of them.
 - Each of the three also promises that pre-filter, filter and raw score depend on the pod's template
   alone: not on its name, UID, times and status. Then answers are kept and given again for other
   pods of the template; a plugin that promises none of the three is called for each pod.

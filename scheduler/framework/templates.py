@@ -32,8 +32,9 @@ from scheduler.framework.filtering import (
     run_pre_filters,
 )
 from scheduler.framework.kept import Dependencies, Question
-from scheduler.framework.kept_answers import KeptFilter, KeptPreFilter, KeptScores, Unkeepable
+from scheduler.framework.kept_answers import KeptFilter, KeptPreFilter, Unkeepable
 from scheduler.framework.kept_nominations import KeptNominated, NominatedRows
+from scheduler.framework.kept_scores import KeptScores
 from scheduler.framework.kept_search import KeptSearch
 from scheduler.framework.kept_totals import KeptTotals
 from scheduler.framework.observer import Observer
@@ -47,6 +48,9 @@ _Key = tuple[str, bytes]
 """A scheduler name, and the template key of a pod."""
 
 _BYTES_MAXIMUM: Final = 64 << 20
+_ADDITIONS: Final = 16
+"""After so many calls of plugins it is added up again how much memory the answers take."""
+
 _SEEN_MAXIMUM: Final = 4096
 """Templates of which one pod was seen; about most of them no further one comes."""
 
@@ -128,7 +132,8 @@ class Template:
 
     def measure(self) -> None:
         """Add up how much memory the answers take, if any can have grown."""
-        if self.size_known_at == self.dependencies.additions:
+        # Arrays appear with the first answers, and few after that: adding up all is not free.
+        if self.size_known_at > 0 and self.dependencies.additions < self.size_known_at + _ADDITIONS:
             return
         self.size_known_at = self.dependencies.additions
         self.size_bytes = (
@@ -207,16 +212,16 @@ class Template:
             Unkeepable: If one could not judge some rows.
         """
         closed = question.nodes.change_logs.closed.position
-        known = self._filtered is not None and self._closed == closed
-        changed = not known or self._skipped != skipped
+        # Put back below, unless a plugin fails before all have said whether they changed.
+        filtered, self._filtered = self._filtered, None
+        changed = filtered is None or self._closed != closed or self._skipped != skipped
         asked = [each for each in self._filters if each.plugin.name not in skipped]
         for each in asked[: self._reached]:
             if not each.stands or each.stale_rows:
                 changed |= each.update(question)
-        if not changed:
-            assert self._filtered is not None
-            return self._filtered
-        self._filtered = None
+        if filtered is not None and not changed:
+            self._filtered = filtered
+            return filtered
         feasible = judged_closed(question.nodes).feasible
         updated, reached = self._reached, 0
         for each in asked:

@@ -8,7 +8,7 @@ the same pod; a namespace selector of the incoming pod that matches a namespace 
 selects every namespace; and queueing hints take every namespace to have no labels.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
@@ -28,8 +28,7 @@ from scheduler.model.affinity_terms import PodAffinityTerms, TermKind
 from scheduler.model.fact import Resource
 from scheduler.model.node import Node
 from scheduler.model.pod import Pod
-from scheduler.model.pod_set import Weighted
-from scheduler.snapshot.domains import NO_DOMAIN, DomainSums
+from scheduler.snapshot.domains import NO_DOMAIN, DomainPresence
 from scheduler.snapshot.node_table import NodeTable
 
 _AFFINITY: Final = "node(s) didn't match pod affinity rules"
@@ -47,6 +46,7 @@ class InterPodAffinity:
     name = "InterPodAffinity"
     each_world = True
     scores_by_row = True
+    scores_alike = True
     needs = frozenset((Resource.NAMESPACE,))
 
     def __init__(self, args: InterPodAffinityArgs = InterPodAffinityArgs()) -> None:  # noqa: B008 - frozen
@@ -68,8 +68,8 @@ class InterPodAffinity:
             return Refused(f"parsing pod: {terms.problem}", resolvable=False)
         if terms.required_affinity or terms.required_anti_affinity:
             return None
-        existing = nodes.sum_terms(pod, TermKind.REQUIRED_ANTI_AFFINITY)
-        return None if any(sums.total.any() for sums in existing.values()) else Skip()
+        existing = nodes.any_terms(pod, TermKind.REQUIRED_ANTI_AFFINITY)
+        return None if any(found.anywhere.any() for found in existing.values()) else Skip()
 
     def filter(self, pod: Pod, nodes: NodeTable) -> Iterator[Rejection]:
         """Reject each node for the first rule that *pod* would violate there.
@@ -103,8 +103,14 @@ class InterPodAffinity:
         if self._ignore_existing and not terms.preferred:
             return None
         raw = np.zeros(len(nodes), dtype=np.int64)
-        for sums, weight in self._sums(pod, nodes, terms.liked, weighted=True):
-            raw += weight * sums.here
+        for key, (counted, weight) in terms.liked.items():
+            if nodes.has_label(key):
+                raw += weight * nodes.sum_domains(key, counted)
+        if self._hard_weight:
+            for sums in nodes.sum_terms(pod, TermKind.REQUIRED_AFFINITY).values():
+                raw += self._hard_weight * sums
+        for sums in nodes.sum_terms(pod, TermKind.PREFERRED, weighted=True).values():
+            raw += sums
         return raw if raw.any() or self._any_counted(pod, nodes) else None
 
     def normalize(self, scores: Scores, pod: Pod, nodes: NodeTable) -> Scores:  # noqa: ARG002
@@ -118,26 +124,20 @@ class InterPodAffinity:
         scaled: Scores = (MAX_NODE_SCORE * ((scores - least) / (most - least))).astype(np.int64)
         return scaled
 
-    def _sums(
-        self, pod: Pod, nodes: NodeTable, own: Mapping[str, Weighted], *, weighted: bool
-    ) -> Iterator[tuple[DomainSums, int]]:
-        """Yield the sums of *pod*'s *own* terms and of those that match it, with weights."""
-        for key, (counted, weight) in own.items():
-            if nodes.has_label(key):
-                yield nodes.sum_domains(key, counted), weight
-        if self._hard_weight:
-            for sums in nodes.sum_terms(pod, TermKind.REQUIRED_AFFINITY).values():
-                yield sums, self._hard_weight
-        for sums in nodes.sum_terms(pod, TermKind.PREFERRED, weighted=weighted).values():
-            yield sums, 1
-
     def _any_counted(self, pod: Pod, nodes: NodeTable) -> bool:
         """Tell whether any pod counts.
 
         The plugin is skipped if none does. Weights that cancel each other out score 0 instead.
         """
-        own = pod.affinity_terms.mentioned
-        return any(sums.total.any() for sums, _ in self._sums(pod, nodes, own, weighted=False))
+        return any(found.anywhere.any() for found in self._found(pod, nodes))
+
+    def _found(self, pod: Pod, nodes: NodeTable) -> Iterator[DomainPresence]:
+        for key, (counted, _) in pod.affinity_terms.mentioned.items():
+            if nodes.has_label(key):
+                yield nodes.any_in_domain(key, counted)
+        if self._hard_weight:
+            yield from nodes.any_terms(pod, TermKind.REQUIRED_AFFINITY).values()
+        yield from nodes.any_terms(pod, TermKind.PREFERRED).values()
 
 
 # Which nodes are rejected.
@@ -153,16 +153,16 @@ def _violates_affinity(pod: Pod, nodes: NodeTable) -> NodeMask:
     missing, unmet = np.zeros((2, len(nodes)), dtype=np.bool_)
     if not terms.required_affinity:
         return missing
-    anywhere = np.zeros(len(nodes), dtype=np.int64)
+    anywhere = np.zeros(len(nodes), dtype=np.bool_)
     for key in terms.wanted_keys:
         missing |= nodes.domains(key) == NO_DOMAIN
         if missing.all():
             return missing
-        sums = nodes.sum_domains(key, terms.wanted)
-        unmet |= sums.here == 0
-        anywhere += sums.total
+        found = nodes.any_in_domain(key, terms.wanted)
+        unmet |= ~found.here
+        anywhere |= found.anywhere
     if terms.wanted.holds(pod, nodes.objects.namespace_labels):
-        unmet &= anywhere != 0
+        unmet &= anywhere
     return missing | unmet
 
 
@@ -171,15 +171,15 @@ def _violates_anti_affinity(pod: Pod, nodes: NodeTable) -> NodeMask:
     rejected = np.zeros(len(nodes), dtype=np.bool_)
     for key, (counted, _) in pod.affinity_terms.avoided.items():
         if nodes.has_label(key):
-            rejected |= nodes.sum_domains(key, counted).here > 0
+            rejected |= nodes.any_in_domain(key, counted).here
     return rejected
 
 
 def _violates_existing(pod: Pod, nodes: NodeTable) -> NodeMask:
     """Return nodes with a pod in their domain whose required anti-affinity matches *pod*."""
     rejected = np.zeros(len(nodes), dtype=np.bool_)
-    for sums in nodes.sum_terms(pod, TermKind.REQUIRED_ANTI_AFFINITY).values():
-        rejected |= sums.here > 0
+    for found in nodes.any_terms(pod, TermKind.REQUIRED_ANTI_AFFINITY).values():
+        rejected |= found.here
     return rejected
 
 

@@ -104,6 +104,7 @@ class PodTopologySpread:
 
     name = "PodTopologySpread"
     each_world = True
+    scores_alike = True
 
     def __init__(self, args: PodTopologySpreadArgs = PodTopologySpreadArgs()) -> None:  # noqa: B008 - frozen
         if problems := tuple(_problems(args)):

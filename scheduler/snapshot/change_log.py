@@ -18,12 +18,25 @@ class ChangeLog:
 
     Args:
         value_in: Returns the value in a row, where the column has numbers; otherwise None.
+        by_domain: Whether it tells in which rows the number of their domain has changed, though
+            the pods that are counted may be on other nodes.
+        catch_up: Notes what has changed, where that is not noted at once.
     """
 
-    __slots__ = ("_first", "_rows", "position", "value_in")
+    __slots__ = ("_first", "_rows", "abandoned", "by_domain", "catch_up", "position", "value_in")
 
-    def __init__(self, value_in: Callable[[int], int] | None = None) -> None:
+    def __init__(
+        self,
+        value_in: Callable[[int], int] | None = None,
+        *,
+        by_domain: bool = False,
+        catch_up: Callable[[], None] | None = None,
+    ) -> None:
         self.value_in = value_in
+        self.by_domain = by_domain
+        self.catch_up = catch_up
+        self.abandoned = False
+        """Whether nothing is noted any more: there is another column for the same."""
         self.position = 0
         """How many changes there were."""
         self._rows = array("i")
@@ -44,6 +57,11 @@ class ChangeLog:
         del self._rows[:]
         self._first = self.position
 
+    def abandon(self) -> None:
+        """Note that readers have to read anew, and nothing more after that."""
+        self.note_all()
+        self.abandoned, self.catch_up = True, None
+
     def since(self, position: int) -> "array[int] | None":
         """Return the rows that have changed after *position*; None if any may have."""
         assert position <= self.position, f"{position} is ahead of the log at {self.position}"
@@ -52,5 +70,16 @@ class ChangeLog:
         return self._rows[position - self._first :]
 
 
-Reads = dict[ChangeLog, int]
-"""The log of everything that was read while an answer was computed, and its position then."""
+class Reads(dict[ChangeLog, int]):
+    """The log of everything that was read while an answer was computed, and its position then."""
+
+    __slots__ = ("keys_of_rows", "more_of_rows", "numbers_only")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.keys_of_rows: set[str] = set()
+        """The keys of the labels that were read of the rows that were asked about."""
+        self.more_of_rows = False
+        """Whether anything else was read of them that differs from row to row."""
+        self.numbers_only = True
+        """Whether of those labels nothing was read but how many pods are in their domains."""

@@ -27,9 +27,11 @@ class ColumnView:
         rows: Which rows to show, in this order; all if None.
         changes: By row of this view, what differs there from the true cluster.
         shared: By row of the columns, what differs for all rows of this view alike.
+        asked: Whether these are the rows that a plugin is asked about, and not what it compares
+            them with.
     """
 
-    __slots__ = ("_changes", "_columns", "_generation", "_rows", "_shared")
+    __slots__ = ("_asked", "_changes", "_columns", "_generation", "_rows", "_shared")
 
     def __init__(
         self,
@@ -37,6 +39,8 @@ class ColumnView:
         rows: Rows | None = None,
         changes: RowChanges = NO_CHANGES,
         shared: RowChanges = NO_CHANGES,
+        *,
+        asked: bool = True,
     ) -> None:
         assert rows is None or (rows.ndim == 1 and rows.dtype == np.intp), "rows are row numbers"
         assert not changes or changes.size == (len(columns) if rows is None else len(rows)), (
@@ -47,12 +51,13 @@ class ColumnView:
         self._rows = rows
         self._changes = changes
         self._shared = shared
+        self._asked = asked
 
     # Which rows.
 
     def __len__(self) -> int:
         self._check()
-        self._read(self._columns.changes.size)
+        self._read_of_all(self._columns.changes.size)
         return len(self._columns) if self._rows is None else len(self._rows)
 
     @property
@@ -129,9 +134,39 @@ class ColumnView:
         return len(self._columns.nodes)
 
     def _read(self, changes: ChangeLog) -> None:
-        """Note what is read, if reads are recorded."""
-        if self._columns.reads is not None:
-            self._columns.reads.setdefault(changes, changes.position)
+        """Note that something is read of each row, if reads are recorded."""
+        reads = self._columns.reads
+        if reads is not None:
+            reads.setdefault(changes, changes.position)
+            reads.more_of_rows |= self._asked
+
+    def _read_label(self, key: str) -> None:
+        """Note that the label *key* of each row is read."""
+        reads = self._columns.reads
+        if reads is not None:
+            self._read_of_all(self._columns.labels.changes)
+            if self._asked:
+                reads.keys_of_rows.add(key)
+                reads.numbers_only = False
+
+    def _read_by_domain(self, key: str, changes: ChangeLog, in_general: ChangeLog) -> None:
+        """Note that a number is read of each row's domain; *changes* tells where it changes.
+
+        *in_general* has all changes from which those follow: they count for whoever compares rows,
+        and where a what-if change adds to the number.
+        """
+        reads = self._columns.reads
+        if reads is not None:
+            self._read_of_all(self._columns.labels.changes)
+            self._read_of_all(changes if self._asked and not self._changes else in_general)
+            if self._asked:
+                reads.keys_of_rows.add(key)
+
+    def _read_of_all(self, changes: ChangeLog) -> None:
+        """Note that something is read that is the same for every row."""
+        reads = self._columns.reads
+        if reads is not None:
+            reads.setdefault(changes, changes.position)
 
     def _read_column(self, count_column: CountColumn | None) -> None:
         if self._columns.reads is not None:

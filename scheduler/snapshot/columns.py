@@ -176,7 +176,7 @@ class ClusterColumns:
     def recording(self) -> Iterator[Reads]:
         """Record what is read through any NodeTable of these columns in the block."""
         assert self.reads is None, "a plugin's answer is recorded within another's"
-        reads: Reads = {}
+        reads = Reads()
         self.reads = self.objects.reads = reads
         try:
             yield reads

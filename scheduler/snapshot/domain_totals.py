@@ -6,12 +6,13 @@ of a node change.
 """
 
 from collections import OrderedDict
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from scheduler.model.pod_set import PodSet, WeightedPods
 from scheduler.snapshot.arrays import Int64s
 from scheduler.snapshot.count_column import COUNT_MAXIMUM, CountColumn
+from scheduler.snapshot.domain_logs import DomainLogs
 from scheduler.snapshot.domains import Domains, Slots, slots_of
 from scheduler.snapshot.labels import LabelColumn, LabelIndex
 
@@ -19,7 +20,7 @@ _BYTES_KEPT: Final = 32 << 20
 
 
 @dataclass(slots=True, eq=False)
-class _Totals:
+class Totals:
     """The sums of one match column by the domains of one key.
 
     Args:
@@ -30,6 +31,9 @@ class _Totals:
         slots: The slot of each row.
         counts: The count of each row that is in the sums.
         domains: The sums by slot.
+        index: The labels of the nodes.
+        total: The sum over all slots.
+        logs: What has changed in the sums.
     """
 
     column: CountColumn
@@ -39,6 +43,13 @@ class _Totals:
     slots: Slots
     counts: Int64s
     domains: Domains
+    index: LabelIndex
+    total: int = field(init=False)
+    logs: DomainLogs = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.total = int(self.domains.counts.sum())
+        self.logs = DomainLogs(self._sum_in, self._catch_up)
 
     @property
     def size_bytes(self) -> int:
@@ -50,14 +61,32 @@ class _Totals:
         rows = self.column.changes.since(self.position) if labels == self.labels else None
         if rows is None:
             return False
+        total = self.total
         for row in set(rows):
             count = min(self.column[row], COUNT_MAXIMUM)
-            slot = self.slots[row]
+            slot = int(self.slots[row])
             if slot:
-                self.domains.counts[slot] += count - self.counts[row]
+                before = int(self.domains.counts[slot])
+                after = before + count - int(self.counts[row])
+                self.domains.counts[slot] = after
+                self.total += after - before
+                self.logs.note(self.index.few_rows(self.key_column, slot - 1), before, after)
             self.counts[row] = count
+        self.logs.note_total(total, self.total)
         self.position = self.column.changes.position
         return True
+
+    def _sum_in(self, row: int) -> int:
+        return int(self.domains.counts[self.slots[row]])
+
+    def _catch_up(self) -> None:
+        # Each of the logs asks for this.
+        if self.position == self.column.changes.position and self.labels == (
+            self.index.changes.position
+        ):
+            return
+        if not self.bring_up_to_date(self.index.changes.position):
+            self.logs.abandon()
 
 
 class DomainTotals:
@@ -69,13 +98,13 @@ class DomainTotals:
 
     def __init__(self, labels: LabelIndex) -> None:
         self._labels = labels
-        self._known: OrderedDict[tuple[str, PodSet | WeightedPods], _Totals] = OrderedDict()
+        self._known: OrderedDict[tuple[str, PodSet | WeightedPods], Totals] = OrderedDict()
         self._bytes = 0
 
     def of(
         self, key: str, counted: PodSet | WeightedPods, column: CountColumn, rows: int
-    ) -> tuple[Domains, Slots]:
-        """Return the pods of *column* by the domains of *key*, and the slot of each row.
+    ) -> Totals:
+        """Return the pods of *column* by the domains of *key*.
 
         Every node with the label counts. The result is valid until the next change.
         """
@@ -87,23 +116,29 @@ class DomainTotals:
             or not totals.bring_up_to_date(self._labels.changes.position)
         ):
             if totals is not None:
-                self._bytes -= totals.size_bytes
+                self._leave(totals)
             totals = self._known[key, counted] = self._build(key, column, rows)
             self._bytes += totals.size_bytes
             while self._bytes > _BYTES_KEPT and len(self._known) > 1:
-                self._bytes -= self._known.popitem(last=False)[1].size_bytes
+                self._leave(self._known.popitem(last=False)[1])
         self._known.move_to_end((key, counted))
-        return totals.domains, totals.slots
+        return totals
 
     def forget(self, counted: PodSet | WeightedPods) -> None:
         """Drop the sums of a match column that is dropped."""
         for each in [each for each in self._known if each[1] == counted]:
-            self._bytes -= self._known.pop(each).size_bytes
+            self._leave(self._known.pop(each))
         assert self._bytes >= 0, "the sums that are kept take less than nothing"
 
-    def _build(self, key: str, column: CountColumn, rows: int) -> _Totals:
+    def _leave(self, totals: Totals) -> None:
+        self._bytes -= totals.size_bytes
+        totals.logs.abandon()
+
+    def _build(self, key: str, column: CountColumn, rows: int) -> Totals:
         labels = self._labels.column(key)
         slots, counts = slots_of(labels.ids[:rows]), column.dense(rows).copy()
         domains = Domains.counting(slots, counts, labels.values + 1)
         position = self._labels.changes.position
-        return _Totals(column, labels, position, column.changes.position, slots, counts, domains)
+        return Totals(
+            column, labels, position, column.changes.position, slots, counts, domains, self._labels
+        )

@@ -3,8 +3,9 @@
 Source: the counts of ``plugins/podtopologyspread`` and ``plugins/interpodaffinity``.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
+from math import prod
 
 import numpy as np
 
@@ -12,16 +13,20 @@ from scheduler.model.affinity_terms import TermKind
 from scheduler.model.pod import Pod
 from scheduler.model.pod_set import PodSet, WeightedPods
 from scheduler.snapshot import pod_contribution
-from scheduler.snapshot.arrays import Ids, Int64s, Mask
+from scheduler.snapshot.alike import AlikeRows
+from scheduler.snapshot.arrays import Ids, Int64s, Mask, read_only
 from scheduler.snapshot.column_view import ColumnView
+from scheduler.snapshot.count_column import CountColumn
+from scheduler.snapshot.domain_totals import Totals
 from scheduler.snapshot.domains import (
     NO_DOMAIN,
     DomainCounts,
+    DomainPresence,
     Domains,
-    DomainSums,
+    Slots,
     slots_of,
 )
-from scheduler.snapshot.term_index import NO_SUMS, Incoming, TermIndex
+from scheduler.snapshot.term_index import NO_SUMS, Incoming, TermIndex, TermSums
 
 
 class DomainView(ColumnView):
@@ -32,13 +37,34 @@ class DomainView(ColumnView):
     def domains(self, key: str) -> Ids:
         """A number for each distinct value of the label *key*; NO_DOMAIN where it is absent."""
         self._check()
-        self._read(self._columns.labels.changes)
+        self._read_label(key)
         return self._gather(self._columns.labels.column(key).ids[: self._column_rows])
+
+    @property
+    def labels_position(self) -> int:
+        """How many changes of labels there were; for the runner of plugins, not for plugins."""
+        self._check()
+        return self._columns.labels.changes.position
+
+    def alike(self, keys: Iterable[str]) -> AlikeRows | None:
+        """Group the rows that have the same values of the labels *keys*; for the runner of plugins.
+
+        None where the groups could be half as many as the rows.
+        """
+        self._check()
+        columns = [self._columns.labels.column(key) for key in sorted(keys)]
+        sizes = [column.values + 1 for column in columns]
+        if 2 * prod(sizes) > len(self):
+            return None
+        slots = np.zeros(len(self), dtype=np.intp)
+        for column, size in zip(columns, sizes, strict=True):
+            slots = slots * size + slots_of(self._gather(column.ids[: self._column_rows]))
+        return AlikeRows.of(slots, prod(sizes))
 
     def domain_numbers(self, key: str) -> int:
         """How many domain numbers of *key* were assigned: one more than the largest."""
         self._check()
-        self._read(self._columns.labels.changes)
+        self._read_of_all(self._columns.labels.changes)
         return self._columns.labels.column(key).values
 
     def count(self, pods: PodSet) -> Int64s:
@@ -64,10 +90,11 @@ class DomainView(ColumnView):
         assert included.dtype == np.bool_, f"a mask of {included.dtype} includes by number"
         ids = self._columns.labels.column(key).ids[: self._column_rows]
         column = self._columns.pod_sets.column(pods, self._column_rows)
-        self._read_column(column)
-        self._read(self._columns.labels.changes)
+        self._read_of_all(column.changes)
+        self._read_label(key)
         if included.all():
-            domains, slots = self._columns.totals.of(key, pods, column, self._column_rows)
+            totals = self._columns.totals.of(key, pods, column, self._column_rows)
+            domains, slots = totals.domains, totals.slots
         else:
             slots = slots_of(np.where(included, ids, NO_DOMAIN))
             counts = column.dense(self._column_rows)
@@ -82,53 +109,93 @@ class DomainView(ColumnView):
     def has_label(self, key: str) -> bool:
         """Whether any node of the cluster has a label *key*; if not, there are no domains of it."""
         self._check()
-        self._read(self._columns.labels.changes)
+        self._read_of_all(self._columns.labels.changes)
         return self._columns.labels.has(key)
 
-    def sum_domains(self, key: str, counted: PodSet | WeightedPods, weight: int = 1) -> DomainSums:
-        """Sum pods by the domains of the label *key*, each *weight* times.
+    def sum_domains(self, key: str, counted: PodSet | WeightedPods, weight: int = 1) -> Int64s:
+        """Sum pods over each row's domain of the label *key*, each *weight* times; 0 without one.
 
         Every node with the label counts, whatever part of the cluster this view shows.
         """
-        self._check()
-        self._read(self._columns.labels.changes)
-        column = self._columns.pod_sets.column(counted, self._column_rows)
-        self._read_column(column)
-        domains, slots = self._columns.totals.of(key, counted, column, self._column_rows)
-        sums = domains.counts if weight == 1 else weight * domains.counts
-        own = self._gather(slots)
-        here, total = sums.take(own), np.full(len(own), int(sums.sum()))
+        totals, column = self._totals(key, counted)
+        self._read_by_domain(key, totals.logs.sums, column.changes)
+        sums = totals.domains.counts
+        own = self._gather(totals.slots)
+        here = (sums if weight == 1 else weight * sums).take(own)
+        return read_only(here + weight * self._added(counted, own) if self._changes else here)
+
+    def any_in_domain(self, key: str, counted: PodSet | WeightedPods) -> DomainPresence:
+        """Tell whether a pod is in each row's domain of the label *key*, or in any domain.
+
+        Prefer this to `sum_domains`: it changes only with the first and the last such pod.
+        """
+        totals, column = self._totals(key, counted)
+        self._read_by_domain(key, totals.logs.presence, column.changes)
+        self._read_of_all(totals.logs.anywhere)
+        own = self._gather(totals.slots)
         if not self._changes:
-            return DomainSums(here, total)
+            here = (totals.domains.counts > 0).take(own)
+            return DomainPresence(here, np.full(len(own), totals.total > 0))
+        delta = self._added(counted, own)
+        here = totals.domains.counts.take(own) + delta > 0
+        return DomainPresence(here, totals.total + delta > 0)
+
+    def _totals(self, key: str, counted: PodSet | WeightedPods) -> tuple[Totals, CountColumn]:
+        self._check()
+        column = self._columns.pod_sets.column(counted, self._column_rows)
+        return self._columns.totals.of(key, counted, column, self._column_rows), column
+
+    def _added(self, counted: PodSet | WeightedPods, slots: Slots) -> Int64s:
+        """Return how many of the pods that are *counted* what-if changes add to each row."""
         contribution = pod_contribution.counting(counted, self._columns.objects.namespace_labels)
-        delta = np.where(own == 0, 0, weight * self._changes.sums(contribution))
-        return DomainSums(here + delta, total + delta)
+        return np.where(slots == 0, 0, self._changes.sums(contribution))
 
     def sum_terms(
         self, pod: Pod, kind: TermKind, *, weighted: bool = False
-    ) -> Mapping[str, DomainSums]:
-        """Sum, by topology key, the terms of pods on any node that match an incoming *pod*.
+    ) -> Mapping[str, Int64s]:
+        """Sum, by topology key, over each row's domain the terms that match an incoming *pod*.
 
         Preferred terms count with their weights if *weighted*, all others for one.
         """
+        found: dict[str, Int64s] = {}
+        for key, sums, own, delta in self._terms(pod, kind, weighted=weighted):
+            self._read_by_domain(key, sums.logs.sums, self._columns.terms[kind].changes)
+            found[key] = sums.of(own) + delta if self._changes else sums.of(own)
+        return found
+
+    def any_terms(self, pod: Pod, kind: TermKind) -> Mapping[str, DomainPresence]:
+        """Tell, by topology key, whether terms in each row's domain match an incoming *pod*.
+
+        Prefer this to `sum_terms`: it changes only with the first and the last such pod.
+        """
+        found: dict[str, DomainPresence] = {}
+        for key, sums, own, delta in self._terms(pod, kind, weighted=False):
+            self._read_by_domain(key, sums.logs.presence, self._columns.terms[kind].changes)
+            self._read_of_all(sums.logs.anywhere)
+            found[key] = DomainPresence(sums.of(own) + delta > 0, sums.total + delta > 0)
+        return found
+
+    def _terms(
+        self, pod: Pod, kind: TermKind, *, weighted: bool
+    ) -> Iterator[tuple[str, TermSums, Ids, Int64s]]:
+        """Yield each key with its sums, each row's domain, and what what-if changes add there."""
         self._check()
-        self._read(self._columns.terms[kind].changes)
         index = self._columns.terms[kind]
         if not index and not self._changes:
-            return {}
+            self._read_of_all(index.changes)
+            return
         there = self._columns.objects.namespace_labels(pod.namespace)
         incoming = Incoming(pod.namespace, pod.labels, there)
-        known = index.sums(incoming, weighted=weighted)
-        found: dict[str, DomainSums] = {}
-        for key in self._changed_keys(known, index, incoming, weighted=weighted):
-            own, sums = self.domains(key), known.get(key, NO_SUMS)
-            here, total = sums.of(own), np.full(len(own), sums.total)
+        matching = index.matching(incoming, weighted=weighted)
+        self._read_of_all(index.read_changes)
+        self._read_of_all(matching.keys_changes)
+        for key in self._changed_keys(matching.by_key, index, incoming, weighted=weighted):
+            own = self._gather(self._columns.labels.column(key).ids[: self._column_rows])
+            delta = np.zeros(len(own), dtype=np.int64)
             if self._changes:
                 contribution = pod_contribution.of_terms(pod, there, index, key, weighted=weighted)
                 delta = np.where(own == NO_DOMAIN, 0, self._changes.sums(contribution))
-                here, total = here + delta, total + delta
-            found[key] = DomainSums(here, total)
-        return found
+            yield key, matching.by_key.get(key, NO_SUMS), own, delta
 
     def _changed_keys(
         self, known: Iterable[str], index: TermIndex, incoming: Incoming, *, weighted: bool

@@ -42,16 +42,16 @@ class DomainCounts:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class DomainSums:
-    """Weighted counts of pods by topology domain, for each row with its own what-if changes.
+class DomainPresence:
+    """Whether pods are in topology domains, for each row with its own what-if changes.
 
     Args:
-        here: The sum in the row's own domain; 0 where it has none.
-        total: The sum over all domains.
+        here: Whether any is in the row's own domain; false where it has none.
+        anywhere: Whether any is in any domain.
     """
 
-    here: Int64s
-    total: Int64s
+    here: Mask
+    anywhere: Mask
 
 
 def slots_of(ids: Ids) -> Slots:

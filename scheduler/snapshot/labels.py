@@ -22,6 +22,7 @@ from scheduler.snapshot.change_log import ChangeLog
 ABSENT: Final = -1
 _COLUMN_BYTES_KEPT: Final = 64 << 20
 _MASK_BYTES_KEPT: Final = 16 << 20
+_FEW_ROWS: Final = 64
 _BYTES_A_VALUE: Final = 128
 """What a value takes in a dictionary or set, about."""
 
@@ -32,6 +33,7 @@ class LabelColumn:
 
     ids: Ids
     numbers: dict[str, int] = field(default_factory=dict)
+    few_rows: dict[int, tuple[int, ...] | None] = field(default_factory=dict)
 
     @property
     def values(self) -> int:
@@ -85,6 +87,14 @@ class LabelIndex:
             self._columns.move_to_end(key)
         return column
 
+    def few_rows(self, column: LabelColumn, number: int) -> tuple[int, ...] | None:
+        """Return the rows with the value of that *number*; None if they are more than a few."""
+        if number not in column.few_rows:
+            rows = (column.ids[: len(self._nodes)] == number).nonzero()[0]
+            few = tuple(rows.tolist()) if len(rows) <= _FEW_ROWS else None
+            column.few_rows[number] = few
+        return column.few_rows[number]
+
     def where(self, requirement: Requirement, rows: int) -> NDArray[np.bool_]:
         """Return which of *rows* rows satisfy *requirement*, read-only."""
         mask = self._masks.get(requirement)
@@ -106,6 +116,7 @@ class LabelIndex:
     def set(self, row: int, node: Node) -> None:
         """Set the labels of *row* to those of *node*."""
         self.changes.note(row)
+        self._forget_few_rows()
         # Node labels change rarely, so all masks are dropped, affected or not.
         self._forget_masks()
         self._count(row, node.metadata.labels)
@@ -123,6 +134,7 @@ class LabelIndex:
     def truncate(self) -> None:
         """Drop the results that cover the last row, which was removed."""
         self.changes.note_all()
+        self._forget_few_rows()
         self._forget_masks()
         self._uncount(self._counted.pop())
 
@@ -141,6 +153,10 @@ class LabelIndex:
             self._nodes_with[key] -= 1
             if not self._nodes_with[key]:
                 del self._nodes_with[key]
+
+    def _forget_few_rows(self) -> None:
+        for column in self._columns.values():
+            column.few_rows.clear()
 
     def _forget_masks(self) -> None:
         self._masks.clear()

@@ -45,7 +45,7 @@ class NodeTable(DomainView):
         A view that comes from `cluster_of` shows the changes of that one row here too.
         """
         self._check()
-        return NodeTable(self._columns, None, self._shared, self._shared)
+        return NodeTable(self._columns, None, self._shared, self._shared, asked=False)
 
     def select(self, which: Mask | Rows) -> "NodeTable":
         """Return a view of some rows: a mask, or row numbers within this view."""
@@ -182,7 +182,7 @@ class NodeTable(DomainView):
     def matching(self, requirement: Requirement) -> Mask:
         """Whether the node's labels satisfy *requirement*."""
         self._check()
-        self._read(self._columns.labels.changes)
+        self._read_label(requirement.key)
         return self._gather(self._columns.labels.where(requirement, self._column_rows))
 
     def by_taints(self, answer: Callable[[tuple[Taint, ...]], int]) -> Int64s:

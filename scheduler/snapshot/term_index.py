@@ -13,8 +13,8 @@ added.
 """
 
 from collections import Counter, OrderedDict
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import InitVar, dataclass, field
 from typing import Final, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -26,7 +26,8 @@ from scheduler.model.pod_set import WeightedPods
 from scheduler.snapshot.arrays import Ids, Int64s
 from scheduler.snapshot.change_log import ChangeLog
 from scheduler.snapshot.count_column import CountColumn
-from scheduler.snapshot.labels import LabelColumn, LabelIndex
+from scheduler.snapshot.domain_logs import DomainLogs, nothing_to_do
+from scheduler.snapshot.labels import ABSENT, LabelColumn, LabelIndex
 
 _CHANGES_KEPT: Final = 4096
 _CHANGES_SIZE_KEPT: Final = 65536
@@ -81,17 +82,31 @@ class TermSums:
         sums: By number, the sum of the terms' weights over the pods that have them.
         total: The sum over all domains.
         pods: How many pods have such terms; one with two of them counts twice.
+        logs: What has changed in the sums.
     """
 
     column: LabelColumn
+    logs: DomainLogs = field(init=False)
     sums: CountColumn = field(default_factory=CountColumn)
     total: int = 0
     pods: int = 0
+    catch_up: InitVar[Callable[[], None]] = nothing_to_do
 
-    def add(self, value: str, count: int, weight: int, times: int) -> None:
+    def __post_init__(self, catch_up: Callable[[], None]) -> None:
+        self.logs = DomainLogs(self._sum_in, catch_up)
+
+    def _sum_in(self, row: int) -> int:
+        number = int(self.column.ids[row])
+        return 0 if number == ABSENT else self.sums[number]
+
+    def add(self, value: str, count: int, weight: int, times: int, labels: LabelIndex) -> None:
         """Add *count* pods in the domain *value*, each with *weight* and *times* as many terms."""
-        self.sums.add(self.column.number(value), count * weight)
+        number = self.column.number(value)
+        before, total = self.sums[number], self.total
+        self.sums.add(number, count * weight)
         self.total += count * weight
+        self.logs.note(labels.few_rows(self.column, number), before, self.sums[number])
+        self.logs.note_total(total, self.total)
         self.pods += count * times
         assert self.pods >= 0, f"more pods left {value} than were there"
 
@@ -117,16 +132,17 @@ class _Domains:
 
 
 @dataclass(slots=True, eq=False)
-class _Kept:
-    """The sums by topology key, as of a *position* in the changes.
+class MatchingTerms:
+    """The sums of the terms that match, by topology key, as of a *position* in the changes.
 
     They are those of a pod with no other labels than terms read when the sums were built: which
     labels are read changes with the terms.
     """
 
+    asked: "_Asked"
     incoming: Incoming
-    weighted: bool
     position: int
+    keys_changes: ChangeLog
     by_key: dict[str, TermSums] = field(default_factory=dict)
     size_bytes: int = 0
     known: WeakKeyDictionary[TermGroup, tuple[int, int]] = field(default_factory=WeakKeyDictionary)
@@ -136,9 +152,16 @@ class _Kept:
         found = self.known.get(group)
         if found is None:
             times = _weight(group.times, self.incoming)
-            weight = _weight(group.weights, self.incoming) if self.weighted else times
+            weight = _weight(group.weights, self.incoming) if self.asked.weighted else times
             found = self.known[group] = weight, times
         return found
+
+    def abandon(self) -> None:
+        """Tell readers that these sums are no longer updated: others may take their place."""
+        if not self.keys_changes.abandoned:
+            self.keys_changes.abandon()
+        for sums in self.by_key.values():
+            sums.logs.abandon()
 
 
 class TermIndex:
@@ -159,10 +182,12 @@ class TermIndex:
         self._namespace_labels_read: Counter[str] = Counter()
         # For those who rest on any of the sums; they are computed when they are read.
         self.changes = ChangeLog()
+        self.read_changes = ChangeLog()
+        """Which labels any term reads: by them pods are kept apart."""
         self._changes: list[_Change] = []
         self._changes_size = 0
         self._first_change = 0
-        self._kept: OrderedDict[_Asked, _Kept] = OrderedDict()
+        self._kept: OrderedDict[_Asked, MatchingTerms] = OrderedDict()
         self._kept_bytes = 0
         # What the terms of single pods add up to for the last incoming pod: a dry run adds and
         # removes the same pods many times.
@@ -191,7 +216,7 @@ class TermIndex:
 
         Preferred terms count with their weights if *weighted*, all others for one.
         """
-        return self._sums(incoming, weighted).by_key if self._domains else {}
+        return self.matching(incoming, weighted=weighted).by_key if self._domains else {}
 
     def sums_of(
         self, terms: PodAffinityTerms, incoming: Incoming, *, weighted: bool = False
@@ -211,10 +236,16 @@ class TermIndex:
             found = self._of_pods[terms] = {key: weight for key, weight in sums.items() if weight}
         return found
 
-    def _sums(self, incoming: Incoming, weighted: bool) -> _Kept:
+    def matching(self, incoming: Incoming, *, weighted: bool) -> MatchingTerms:
+        """Return the sums of the terms that match *incoming*, and what has changed in them.
+
+        Preferred terms count with their weights if *weighted*, all others for one.
+        """
         asked = self._asked(incoming, weighted)
         kept = self._kept.get(asked)
         if kept is None or not self._bring_up_to_date(kept):
+            if kept is not None:
+                kept.abandon()
             kept = self._kept[asked] = self._build(asked, kept)
         self._kept.move_to_end(asked)
         domains = sum(each.column.values for each in kept.by_key.values())
@@ -246,6 +277,7 @@ class TermIndex:
     def _put(self, group: TermGroup) -> _Domains:
         for pods, _ in group.times.parts:
             self._index.add(group, pods.namespaces, pods.selector)
+        self.read_changes.note_all()
         self._labels_read.update(group.labels_read)
         self._namespace_labels_read.update(group.namespace_labels_read)
         domains = self._domains[group] = _Domains(1 + group.times.named)
@@ -255,6 +287,7 @@ class TermIndex:
         del self._domains[group]
         for pods, _ in group.times.parts:
             self._index.remove(group, pods.namespaces, pods.selector)
+        self.read_changes.note_all()
         _uncount(self._labels_read, group.labels_read)
         _uncount(self._namespace_labels_read, group.namespace_labels_read)
 
@@ -268,10 +301,12 @@ class TermIndex:
         of_namespace = _read(incoming.namespace_labels, self._namespace_labels_read)
         return _Asked(incoming.namespace, labels, of_namespace, weighted)
 
-    def _build(self, asked: _Asked, before: _Kept | None) -> _Kept:
+    def _build(self, asked: _Asked, before: MatchingTerms | None) -> MatchingTerms:
         """Add up all groups; which of them match is known from the sums *before*."""
         incoming = Incoming(asked.namespace, dict(asked.labels), dict(asked.namespace_labels))
-        kept = _Kept(incoming, asked.weighted, self._first_change + len(self._changes))
+        position = self._first_change + len(self._changes)
+        changes = ChangeLog(catch_up=lambda: self._catch_up(kept))
+        kept = MatchingTerms(asked, incoming, position, changes)
         if before is not None:
             kept.known, kept.size_bytes = before.known, before.size_bytes
         candidates = self._index.candidates(incoming.namespace, incoming.labels)
@@ -281,7 +316,7 @@ class TermIndex:
                     self._change(kept, group, value, added)
         return kept
 
-    def _bring_up_to_date(self, kept: _Kept) -> bool:
+    def _bring_up_to_date(self, kept: MatchingTerms) -> bool:
         """Add the changes since *kept* was last read; tell whether that was possible."""
         if kept.position < self._first_change or any(
             sums.column is not self._labels.column(key) for key, sums in kept.by_key.items()
@@ -294,14 +329,25 @@ class TermIndex:
         kept.position = self._first_change + len(self._changes)
         return True
 
-    def _change(self, kept: _Kept, group: TermGroup, value: str, added: int) -> None:
+    def _catch_up(self, kept: MatchingTerms) -> None:
+        # Each of the logs asks for this. Where labels have changed, readers read anew anyway.
+        if kept.position == self._first_change + len(self._changes) and self._kept:
+            return
+        if self._kept.get(kept.asked) is not kept or not self._bring_up_to_date(kept):
+            kept.abandon()
+
+    def _change(self, kept: MatchingTerms, group: TermGroup, value: str, added: int) -> None:
         key = group.topology_key
         sums = kept.by_key.get(key)
         if sums is None:
-            sums = kept.by_key[key] = TermSums(self._labels.column(key))
-        sums.add(value, added, *kept.weigh(group))
+            column = self._labels.column(key)
+            sums = kept.by_key[key] = TermSums(column, catch_up=lambda: self._catch_up(kept))
+            kept.keys_changes.note_all()
+        sums.add(value, added, *kept.weigh(group), self._labels)
         if not sums.pods:
+            kept.keys_changes.note_all()
             del kept.by_key[key]
+            sums.logs.abandon()
 
 
 def _weight(pods: WeightedPods, incoming: Incoming) -> int:

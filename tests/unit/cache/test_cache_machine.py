@@ -134,9 +134,11 @@ def answers(nodes: NodeTable) -> dict[str, dict[str, object]]:
         for kind in TermKind:
             for weighted in (False, True):
                 for key, sums in nodes.sum_terms(pod, kind, weighted=weighted).items():
-                    if sums.here.any() or sums.total.any():
-                        columns[f"{kind} {pod.name} {key} {weighted} here"] = sums.here
-                        columns[f"{kind} {pod.name} {key} {weighted} total"] = sums.total
+                    if sums.any():
+                        columns[f"{kind} {pod.name} {key} {weighted} here"] = sums
+            for key, presence in nodes.any_terms(pod, kind).items():
+                if presence.anywhere.any():
+                    columns[f"{kind} {pod.name} {key} any"] = presence.here
     for requirement in LABELS:
         columns[str(requirement)] = nodes.matching(requirement)
     for each in VOLUMES:

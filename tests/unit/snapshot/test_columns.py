@@ -362,6 +362,10 @@ QUESTIONS = {
     "declaring": lambda view: view.declaring("feature"),
     "rows_of": lambda view: view.rows_of(["n1"]),
     "has_label": lambda view: view.has_label("zone"),
+    "alike": lambda view: view.alike(["zone"]),
+    "labels_position": lambda view: view.labels_position,
+    "any_in_domain": lambda view: view.any_in_domain("zone", PodSet(None, EVERYTHING)),
+    "any_terms": lambda view: view.any_terms(make_pod(), TermKind.REQUIRED_ANTI_AFFINITY),
     "sum_terms": lambda view: view.sum_terms(make_pod(), TermKind.REQUIRED_ANTI_AFFINITY),
     "changed": lambda view: view.changed,
     "unchanged": lambda view: view.unchanged,
@@ -407,9 +411,11 @@ def test_sums_by_domain_follow_single_rows_and_are_not_made_anew(monkeypatch):
         view, everywhere = NodeTable(columns), np.ones(6, dtype=np.bool_)
         found = view.sum_domains("zone", web, 2)
         counts = view.count_domains("zone", web, everywhere)
-        assert (2 * counts.here).tolist() == found.here.tolist()
-        assert (2 * counts.total).tolist() == found.total.tolist()
-        return [*found.here.tolist(), int(found.total[0])]
+        presence = view.any_in_domain("zone", web)
+        assert (2 * counts.here).tolist() == found.tolist()
+        assert (found > 0).tolist() == presence.here.tolist()
+        assert (counts.total > 0).tolist() == presence.anywhere.tolist()
+        return [*found.tolist(), 2 * int(counts.total[0])]
 
     assert sums() == [0, 0, 0, 0, 0, 0, 0]
     columns.add_pod(0, make_pod("a", labels="app=web"))
@@ -425,6 +431,6 @@ def test_sums_by_domain_follow_single_rows_and_are_not_made_anew(monkeypatch):
     assert sums() == [4, 4, 4, 0, 4, 0, 4]
     columns.remove_node("n0")
     view = NodeTable(columns)
-    assert view.sum_domains("zone", web).here.tolist() == [
+    assert view.sum_domains("zone", web).tolist() == [
         {"n5": 0, "n3": 0}.get(name, 2) for name in columns.names
     ]

@@ -319,8 +319,18 @@ def test_sums_are_those_of_all_terms_whatever_happened_before(seed):
         )
         for kind in TermKind:
             for weighted in (False, kind is TermKind.PREFERRED):
-                sums = NodeTable(columns).sum_terms(pod, kind, weighted=weighted)
+                view = NodeTable(columns)
+                right = straightforward(columns, pod, kind, weighted=weighted)
+                sums = view.sum_terms(pod, kind, weighted=weighted)
+                assert {key: each.tolist() for key, each in sums.items()} == {
+                    key: [here for here, _ in pairs] for key, pairs in right.items()
+                }
+                found = {} if weighted else view.any_terms(pod, kind)
                 assert {
-                    key: list(zip(each.here.tolist(), each.total.tolist(), strict=True))
-                    for key, each in sums.items()
-                } == straightforward(columns, pod, kind, weighted=weighted)
+                    key: list(zip(each.here.tolist(), each.anywhere.tolist(), strict=True))
+                    for key, each in found.items()
+                } == {
+                    key: [(here > 0, total > 0) for here, total in pairs]
+                    for key, pairs in right.items()
+                    if not weighted
+                }

@@ -9,7 +9,7 @@ from scheduler.model.host_ports import HostPort
 from scheduler.model.pod_set import PodSet, WeightedPods
 from scheduler.model.selectors import EVERYTHING, from_map
 from scheduler.snapshot.columns import ClusterColumns
-from scheduler.snapshot.domains import DomainSums
+from scheduler.snapshot.domains import DomainPresence
 from scheduler.snapshot.node_table import NodeTable
 from scheduler.testing import make_node, make_pod
 
@@ -99,13 +99,19 @@ def answers(view, row, included):
         columns[f"domain {index}"] = domains.domain
         columns[f"registered {index}"] = np.full(len(view), domains.registered)
     for kind in TermKind:
-        none = DomainSums(np.zeros(len(view), np.int64), np.zeros(len(view), np.int64))
-        for name, sums in (
-            (f"terms {kind}", view.sum_terms(INCOMING, kind).get("zone", none)),
-            (f"weights {kind}", view.sum_terms(INCOMING, kind, weighted=True).get("zone", none)),
-            ("sets", view.sum_domains("zone", WeightedPods(tuple((pods, 3) for pods in SETS)))),
+        zeros, nowhere = np.zeros(len(view), np.int64), np.zeros(len(view), np.bool_)
+        sets = WeightedPods(tuple((pods, 3) for pods in SETS))
+        columns |= {
+            f"terms {kind}": view.sum_terms(INCOMING, kind).get("zone", zeros),
+            f"weights {kind}": view.sum_terms(INCOMING, kind, weighted=True).get("zone", zeros),
+            "sets": view.sum_domains("zone", sets),
+        }
+        none = DomainPresence(nowhere, nowhere)
+        for name, found in (
+            (f"any terms {kind}", view.any_terms(INCOMING, kind).get("zone", none)),
+            ("any sets", view.any_in_domain("zone", sets)),
         ):
-            columns |= {f"{name} here": sums.here, f"{name} total": sums.total}
+            columns |= {f"{name} here": found.here, f"{name} anywhere": found.anywhere}
     return {question: column[row].item() for question, column in columns.items()} | {
         "pods": sorted(pod.name for pod in view.pods_on(row))
     }

@@ -1,0 +1,299 @@
+"""A score plugin's answer about a template of pods, and what has changed since it was given."""
+
+import numpy as np
+
+from scheduler.framework.invoke import call_plugin
+from scheduler.framework.kept import Groups, Kept, Question, Values
+from scheduler.framework.kept_answers import ROWS_REMEMBERED, VALUES_KEPT
+from scheduler.framework.plugin import answers_by_template
+from scheduler.framework.profile import Weighted
+from scheduler.framework.rejection import NodeMask, Scores
+from scheduler.framework.scoring import check_scores, normalized_scores_of
+from scheduler.snapshot.alike import AlikeRows
+from scheduler.snapshot.arrays import Rows, resized
+from scheduler.snapshot.change_log import Reads
+from scheduler.snapshot.node_table import NodeTable
+
+
+class KeptScores(Kept):
+    """What a score plugin answered about the rows that were feasible.
+
+    Raw scores are kept by row, for each row that was ever feasible, if the plugin promises that
+    they do not depend on the other rows that it is asked about. Others, and normalized ones, hold
+    as long as the same rows are feasible.
+    """
+
+    __slots__ = (
+        "_groups",
+        "_known",
+        "_normal",
+        "_silent",
+        "_unasked",
+        "adds_by_row",
+        "asked",
+        "keeps_rows",
+        "normalizes",
+        "raw",
+        "values",
+        "weighted",
+    )
+
+    def __init__(self, weighted: Weighted) -> None:
+        plugin = weighted.plugin
+        super().__init__(
+            keepable=answers_by_template(plugin),
+            by_row=bool(getattr(plugin, "node_local", False)),
+            by_domain=bool(getattr(plugin, "scores_by_row", False)),
+        )
+        self.weighted = weighted
+        self.keeps_rows = self.by_row or self.by_domain
+        self.normalizes = getattr(plugin, "normalize", None) is not None
+        self.adds_by_row = self.keeps_rows and not self.normalizes
+        """Whether the raw scores are what counts, row by row."""
+        self.raw: Scores = np.zeros(0, dtype=np.int64)
+        """Over all rows, 0 where not asked; unless *keeps_rows*, over the feasible ones."""
+        self.asked: NodeMask = np.zeros(0, dtype=np.bool_)
+        self._unasked: set[int] | None = None
+        """The rows that are not *asked*; None where they are more than a few."""
+        self.values: Scores | None = None
+        """Normalized and weighted, over the feasible rows; None without an answer."""
+        self._normal = Kept(keepable=self.keepable, by_row=False)
+        self._silent = False
+        self._known: dict[Values, int] = {}
+        """The raw scores of rows with certain values."""
+        self._groups = Groups() if getattr(plugin, "scores_alike", False) else None
+
+    @property
+    def size_bytes(self) -> int:
+        """How much memory the arrays take."""
+        values = 0 if self.values is None else self.values.nbytes
+        groups = 0 if self._groups is None else self._groups.size_bytes
+        return self.raw.nbytes + self.asked.nbytes + values + groups
+
+    @property
+    def is_current(self) -> bool:
+        """Whether nothing has to be asked if the same rows are feasible as the last time."""
+        return self.stands and not self.stale_rows and (self.adds_by_row or self._normal.stands)
+
+    @property
+    def _is_about_no_row(self) -> bool:
+        return self._groups is not None and self._groups.one_for_all
+
+    def update(
+        self, question: Question, rows: Rows, table: NodeTable, feasible: NodeMask | None
+    ) -> Rows | None:
+        """Bring the scores of the feasible *rows*, which *table* shows, up to date.
+
+        *feasible* is None if the same rows were feasible the last time. Returns rows among which
+        are all whose scores are new; None if there is none.
+
+        Raises:
+            PluginError: If the plugin fails.
+        """
+        if self._groups is not None and not self.keeps_rows and feasible is not None:
+            self._groups.forget_rows()
+        pending = self._pending(question.nodes, rows, feasible)
+        known = pending is not None and (
+            self._take_known(pending) or self._take_known_groups(question, pending)
+        )
+        if self.adds_by_row and (known or pending is None):
+            return pending
+        if pending is None and (feasible is None or self._silent) and self._normal.stands:
+            return None
+        name, observer = self.weighted.plugin.name, question.observer
+        to_ask = None if known else pending
+        # One call: a plugin that scores well and normalizes badly has failed once, not each second
+        # time.
+        return call_plugin("Score", name, observer, self._answer, question, to_ask, rows, table)
+
+    def _pending(self, nodes: NodeTable, rows: Rows, feasible: NodeMask | None) -> Rows | None:
+        """Return those of *rows* whose raw scores are unknown or have changed; None for none."""
+        if not self.keeps_rows:
+            same = feasible is None or (self._silent and self._is_about_no_row)
+            return None if self.stands and same else rows
+        if not self.stands:
+            self.raw = np.zeros(len(nodes), dtype=np.int64)
+            self.asked = np.zeros(len(nodes), dtype=np.bool_)
+            self._unasked = None
+            # About one row of each group is asked as soon as about one row of each feasible group.
+            return rows if self._groups is None else np.arange(len(nodes))
+        if self.stale_rows:
+            stale = list(self.stale_rows)
+            self.stale_rows.clear()
+            self.asked[stale] = False
+            if self._unasked is not None:
+                self._unasked.update(stale)
+        elif feasible is None:
+            return None
+        if self._unasked is None or (len(rows) < len(nodes) and feasible is None):
+            pending = rows[~self.asked[rows]]
+        else:
+            few = [row for row in self._unasked if feasible is None or feasible[row]]
+            pending = np.array(few, dtype=np.intp)
+        return pending if len(pending) else None
+
+    def _answer(
+        self, question: Question, pending: Rows | None, rows: Rows, table: NodeTable
+    ) -> Rows:
+        """Call the plugin for *pending*, and let it normalize; return the rows that are new."""
+        plugin, pod = self.weighted.plugin, question.pod
+        if pending is not None and not self._score(question, pending, table):
+            # Only about some rows has it something to say, against its promise: ask about all.
+            self.give_up()
+            everything = self._pending(question.nodes, rows, None)
+            assert everything is not None, "nothing is kept"
+            assert self._score(question, everything, table), "nothing is kept that contradicts"
+            pending = rows
+        if self.adds_by_row:
+            assert pending is not None, "called without need"
+            return pending
+        self._normal.give_up()
+        if self._silent:
+            self.values, self._normal.stands = None, True
+            return rows
+        raw = self.raw
+        if self.keeps_rows and len(rows) < len(raw):
+            raw = raw[rows]
+        if not self._normalize_groups(question, raw, table):
+            with table.recording() as reads:
+                normalized = normalized_scores_of(plugin, raw, pod, table)
+            self.values = self._weigh(normalized)
+            question.settle(self._normal, reads)
+        return rows
+
+    def _weigh(self, normalized: Scores) -> Scores:
+        weight = self.weighted.weight
+        return normalized * weight if weight != 1 else normalized
+
+    def _groups_of(self, table: NodeTable) -> AlikeRows | None:
+        """Return the groups of the rows of *table*, if these are the rows that were grouped."""
+        if self._groups is None or (self.keeps_rows and len(table) < len(self.raw)):
+            return None
+        return self._groups.of(table)
+
+    def _normalize_groups(self, question: Question, raw: Scores, table: NodeTable) -> bool:
+        """Normalize the score of one row of each group, if there are groups; tell whether."""
+        alike = self._groups_of(table)
+        if alike is None:
+            return False
+        assert self._groups is not None, "whose groups are they?"
+        plugin, some = self.weighted.plugin, table.select(alike.first)
+        with table.recording() as reads:
+            normalized = normalized_scores_of(plugin, raw.take(alike.first), question.pod, some)
+        if not self._groups.hold(reads):
+            return False
+        self.values = alike.expand(self._weigh(normalized))
+        question.settle(self._normal, reads)
+        return True
+
+    def _score(self, question: Question, pending: Rows, table: NodeTable) -> bool:
+        """Ask for the raw scores of *pending*; False if they contradict those that are kept."""
+        nodes = question.nodes
+        self.stands = False
+        if self.keeps_rows:
+            table = nodes if len(pending) == len(nodes) else nodes.select(pending)
+        found = self._ask_groups(question, table)
+        if found is None:
+            found = self._ask(question, table)
+            if self._groups is not None and (not self.keeps_rows or table is nodes):
+                self._groups.learn(found[1])
+        raw, reads = found
+        if self.keeps_rows and self._silent != (raw is None) and self.asked.any():
+            return False
+        self._silent = raw is None
+        if raw is None:
+            raw = np.zeros(len(pending), dtype=np.int64)
+        if self.keeps_rows:
+            self.raw[pending] = raw
+            self._note_asked(pending)
+        else:
+            self.raw = raw
+        question.settle(self, reads)
+        alike = self._groups_of(table)
+        self._remember(pending if alike is None or len(table) < len(pending) else alike.first)
+        return True
+
+    def _ask(self, question: Question, table: NodeTable) -> tuple[Scores | None, Reads]:
+        plugin = self.weighted.plugin
+        with table.recording() as reads:
+            raw = plugin.score(question.pod, table)
+        if raw is not None:
+            check_scores(plugin.name, raw, len(table))
+            question.observer.evaluated("Score", plugin.name, len(table))
+            if self.adds_by_row:  # nothing comes after
+                normalized_scores_of(plugin, raw, question.pod, table)
+        return raw, reads
+
+    def _ask_groups(
+        self, question: Question, table: NodeTable
+    ) -> tuple[Scores | None, Reads] | None:
+        """Ask about one row of each group of rows that are alike; None if there are no groups."""
+        alike = self._groups_of(table)
+        if alike is None:
+            return None
+        assert self._groups is not None, "whose groups are they?"
+        raw, reads = self._ask(question, table.select(alike.first))
+        if not self._groups.hold(reads):
+            return None
+        return (None if raw is None else alike.expand(raw)), reads
+
+    def _note_asked(self, rows: Rows) -> None:
+        self.asked[rows] = True
+        if self._unasked is not None:
+            self._unasked.difference_update(rows.tolist())
+        elif self.asked.all():
+            self._unasked = set()
+
+    def resize(self, size: int) -> None:
+        """Let the rows that are new be among those that were not asked about."""
+        if self._unasked is not None:
+            self._unasked = {row for row in self._unasked if row < size}
+            self._unasked.update(range(len(self.raw), size))
+        self.raw, self.asked = resized(self.raw, size), resized(self.asked, size)
+        self._normal.give_up()
+
+    def forget_rows(self) -> None:
+        """Forget which values of a row had which score."""
+        self._known.clear()
+
+    def _take_known(self, rows: Rows) -> bool:
+        """Score *rows* as other rows with the same values; False if some of them are unknown."""
+        scores = self._known_scores(rows)
+        if scores is None:
+            return False
+        self.raw[rows] = scores
+        self._note_asked(rows)
+        return True
+
+    def _take_known_groups(self, question: Question, rows: Rows) -> bool:
+        """Score all rows, if *rows* are all and these are in groups of which all is known."""
+        if not self.keeps_rows or len(rows) < len(question.nodes):
+            return False
+        alike = self._groups_of(question.nodes)
+        scores = None if alike is None else self._known_scores(alike.first)
+        if alike is None or scores is None:
+            return False
+        self.raw = alike.expand(np.array(scores, dtype=np.int64))
+        self._note_asked(rows)
+        self.stands = True
+        return True
+
+    def _known_scores(self, rows: Rows) -> list[int] | None:
+        if self._values_in is None or not self._known or len(rows) > ROWS_REMEMBERED:
+            return None
+        scores = []
+        for row in rows.tolist():
+            score = self._known.get(self.values_in(row) or ())
+            if score is None:
+                return None
+            scores.append(score)
+        return scores
+
+    def _remember(self, rows: Rows) -> None:
+        if self._values_in is None or self._silent or len(rows) > ROWS_REMEMBERED:
+            return
+        if len(self._known) > VALUES_KEPT:
+            self._known.clear()
+        for row in rows.tolist():
+            if values := self.values_in(row):
+                self._known[values] = int(self.raw[row])
