@@ -254,6 +254,11 @@ class Cluster:
         self.took.pop(path, None)
         await asyncio.sleep(0)
 
+    async def drained(self) -> None:
+        """Return once every line was read: large ones are read in pieces, over many iterations."""
+        while any(not each.lines.empty() for each in self._watches.values()):  # noqa: ASYNC110 - virtual
+            await asyncio.sleep(0.001)
+
     def document(self, path: str) -> Json:
         """Return an object as it is now."""
         return self._objects[path]

@@ -263,6 +263,7 @@ class Trial:
         parked = [cluster.condition(path) for path in pods if path not in bound]
         for path in paths:
             await cluster.remove(path)
+        await cluster.drained()
         await asyncio.sleep(_REST_SECONDS)
         del made
         return Cost(

@@ -114,6 +114,8 @@ class TermGroup:
     def prepare(self) -> None:
         """Derive now whatever a term index asks of the group."""
         _ = self.labels_read, self.namespace_labels_read, self.times.named
+        self.times.prepare()
+        self.weights.prepare()
 
     @cached_property
     def labels_read(self) -> frozenset[str]:

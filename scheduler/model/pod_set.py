@@ -134,6 +134,11 @@ class WeightedPods:
     def _index(self) -> "_PartIndex":
         return _PartIndex(self.parts)
 
+    def prepare(self) -> None:
+        """Derive now what `weight` would derive at its first call."""
+        if len(self.parts) > _FEW:
+            _ = self._index
+
     @property
     def compared(self) -> int:
         """With how many requirements the labels of any pod are compared."""
