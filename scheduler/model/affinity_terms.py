@@ -90,6 +90,9 @@ class AffinityTerm:
         """The incoming pods that the term of an existing pod matches."""
         if self.namespace_selector == NOTHING:
             return PodSet(self.namespaces, self.selector, terminating=True)
+        # An empty selector holds every namespace: without a scope, such terms can be added up.
+        if self.namespace_selector.empty:
+            return PodSet(None, self.selector, terminating=True)
         scope = NamespaceScope(self.namespaces, self.namespace_selector)
         return PodSet(None, self.selector, terminating=True, scopes=(scope,))
 
