@@ -28,7 +28,7 @@ _NAMESPACES: Final = 10
 
 
 _BOUNDED: Final = (
-    *("DomainTotals", "Domains", "_Totals", "LabelColumn", "LabelIndex"),
+    *("DomainTotals", "Domains", "Totals", "LabelColumn", "LabelIndex"),
     *("PodHistory", "PodSetColumns", "Templates"),
 )
 """How the names of tables begin that may fill up, since they have a bound: unit tests hold it."""

@@ -17,6 +17,8 @@ from scheduler.snapshot.domains import Domains, Slots, slots_of
 from scheduler.snapshot.labels import LabelColumn, LabelIndex
 
 _BYTES_KEPT: Final = 32 << 20
+_OBJECT_BYTES: Final = 2_000
+"""The objects of one sum and its logs, without arrays; most of it where a cluster is small."""
 
 
 @dataclass(slots=True, eq=False)
@@ -54,7 +56,8 @@ class Totals:
     @property
     def size_bytes(self) -> int:
         """How much memory they take, about."""
-        return self.slots.nbytes + self.counts.nbytes + 9 * len(self.domains.counts)
+        arrays = self.slots.nbytes + self.counts.nbytes + 9 * len(self.domains.counts)
+        return _OBJECT_BYTES + arrays
 
     def bring_up_to_date(self, labels: int) -> bool:
         """Add the changes since they were last read; tell whether that was possible."""

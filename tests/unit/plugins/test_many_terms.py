@@ -78,7 +78,7 @@ def work(monkeypatch):
     counted(Domains, "counting", "passes")
     counted(LabelIndex, "_build", "passes")
     counted(LabelIndex, "_evaluate", "passes")
-    counted(affinity_terms, "compile_selector", "compilations")
+    counted(affinity_terms, "compiling", "compilations")
     return count
 
 
