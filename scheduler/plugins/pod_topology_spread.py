@@ -136,15 +136,19 @@ class PodTopologySpread:
         for constraint, included in _with_included(pod, constraints, nodes, every_key=True):
             if not undecided.any():
                 break
-            counts = nodes.count_domains(constraint.key, constraint.counted, included)
-            missing = undecided & (counts.domain == NO_DOMAIN)
+            written = constraint.written
+            missing = undecided & (nodes.domains(constraint.key) == NO_DOMAIN)
             if missing.any():
                 yield Rejection(missing, _MISSING_LABEL, resolvable=False)
                 undecided &= ~missing
             # With fewer domains than minDomains the global minimum is 0: new domains are expected.
-            enough = counts.registered >= (constraint.written.min_domains or 1)
-            skew = counts.here + constraint.own - (counts.least if enough else 0)
-            uneven = undecided & (skew > constraint.written.max_skew)
+            uneven = undecided & nodes.exceeding_skew(
+                constraint.key,
+                constraint.counted,
+                included,
+                most=written.max_skew - constraint.own,
+                needed=written.min_domains or 1,
+            )
             if uneven.any():
                 yield Rejection(uneven, _REASON)
                 undecided &= ~uneven

@@ -32,9 +32,9 @@ class DomainLogs:
         """Note that the sum in the domain of *rows* was *before*; None if the domain is large."""
         if before == after:
             return
-        _note(self.sums, rows)
+        note_rows(self.sums, rows)
         if (before > 0) != (after > 0):
-            _note(self.presence, rows)
+            note_rows(self.presence, rows)
 
     def note_total(self, before: int, after: int) -> None:
         """Note that the sum over all domains was *before*."""
@@ -48,7 +48,8 @@ class DomainLogs:
                 each.abandon()
 
 
-def _note(log: ChangeLog, rows: Sequence[int] | None) -> None:
+def note_rows(log: ChangeLog, rows: Sequence[int] | None) -> None:
+    """Note that *rows* have changed; None if these are the rows of a large domain."""
     if rows is None:
         log.note_all()
     else:

@@ -12,7 +12,8 @@ from typing import Final
 from scheduler.model.pod_set import PodSet, WeightedPods
 from scheduler.snapshot.arrays import Int64s
 from scheduler.snapshot.count_column import COUNT_MAXIMUM, CountColumn
-from scheduler.snapshot.domain_logs import DomainLogs
+from scheduler.snapshot.domain_logs import DomainLogs, note_rows
+from scheduler.snapshot.domain_skew import LIMITS_KEPT, SkewedDomains, SkewLimit
 from scheduler.snapshot.domains import Domains, Slots, slots_of
 from scheduler.snapshot.labels import LabelColumn, LabelIndex
 
@@ -36,6 +37,7 @@ class Totals:
         index: The labels of the nodes.
         total: The sum over all slots.
         logs: What has changed in the sums.
+        skewed: The domains beyond each limit that was asked for.
     """
 
     column: CountColumn
@@ -48,6 +50,7 @@ class Totals:
     index: LabelIndex
     total: int = field(init=False)
     logs: DomainLogs = field(init=False)
+    skewed: OrderedDict[SkewLimit, SkewedDomains] = field(default_factory=OrderedDict)
 
     def __post_init__(self) -> None:
         self.total = int(self.domains.counts.sum())
@@ -56,7 +59,8 @@ class Totals:
     @property
     def size_bytes(self) -> int:
         """How much memory they take, about."""
-        arrays = self.slots.nbytes + self.counts.nbytes + 9 * len(self.domains.counts)
+        arrays = self.slots.nbytes + self.counts.nbytes
+        arrays += (9 + LIMITS_KEPT) * len(self.domains.counts)
         return _OBJECT_BYTES + arrays
 
     def bring_up_to_date(self, labels: int) -> bool:
@@ -76,8 +80,29 @@ class Totals:
                 self.logs.note(self.index.few_rows(self.key_column, slot - 1), before, after)
             self.counts[row] = count
         self.logs.note_total(total, self.total)
+        if rows:
+            for each in self.skewed.values():
+                for slot in each.update():
+                    note_rows(each.changes, self.index.few_rows(self.key_column, slot - 1))
         self.position = self.column.changes.position
         return True
+
+    def beyond(self, limit: SkewLimit) -> SkewedDomains:
+        """Return the domains beyond *limit*, kept for the limits that were asked for last."""
+        skewed = self.skewed.get(limit)
+        if skewed is None:
+            skewed = SkewedDomains(self.domains, limit, self.slots.item, self._catch_up)
+            self.skewed[limit] = skewed
+            if len(self.skewed) > LIMITS_KEPT:
+                self.skewed.popitem(last=False)[1].changes.abandon()
+        self.skewed.move_to_end(limit)
+        return skewed
+
+    def abandon(self) -> None:
+        """Tell readers that these sums are no longer updated: others may take their place."""
+        self.logs.abandon()
+        while self.skewed:
+            self.skewed.popitem()[1].changes.abandon()
 
     def _sum_in(self, row: int) -> int:
         return int(self.domains.counts[self.slots[row]])
@@ -89,7 +114,7 @@ class Totals:
         ):
             return
         if not self.bring_up_to_date(self.index.changes.position):
-            self.logs.abandon()
+            self.abandon()
 
 
 class DomainTotals:
@@ -135,7 +160,7 @@ class DomainTotals:
 
     def _leave(self, totals: Totals) -> None:
         self._bytes -= totals.size_bytes
-        totals.logs.abandon()
+        totals.abandon()
 
     def _build(self, key: str, column: CountColumn, rows: int) -> Totals:
         labels = self._labels.column(key)

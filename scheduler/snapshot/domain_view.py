@@ -82,12 +82,7 @@ class DomainView(ColumnView):
             pods: Which pods count.
             included: Over the rows of ``cluster``: which nodes count, and register their domains.
         """
-        self._check()
-        # The likely mistake is a mask over the rows of this view; one of length 1 would broadcast.
-        assert included.shape == (self._column_rows,), (
-            f"mask of {included.shape} for {self._column_rows} rows"
-        )
-        assert included.dtype == np.bool_, f"a mask of {included.dtype} includes by number"
+        self._check_included(included)
         ids = self._columns.labels.column(key).ids[: self._column_rows]
         column = self._columns.pod_sets.column(pods, self._column_rows)
         self._read_of_all(column.changes)
@@ -105,6 +100,25 @@ class DomainView(ColumnView):
         contribution = pod_contribution.counting(pods, self._columns.objects.namespace_labels)
         delta = np.where(self._gather(slots) > 0, self._changes.sums(contribution), 0)
         return domains.with_changes(own, delta)
+
+    def exceeding_skew(
+        self, key: str, pods: PodSet, included: Mask, *, most: int, needed: int
+    ) -> Mask:
+        """Tell whether a row's domain has over *most* more of *pods* than the emptiest domain.
+
+        With fewer than *needed* domains, the emptiest counts as having none. Prefer this to
+        `count_domains`, whose arguments it shares: it changes only where a domain comes to exceed
+        that limit, or falls below it.
+        """
+        self._check_included(included)
+        if self._changes or not included.all():
+            counts = self.count_domains(key, pods, included)
+            least = counts.least if counts.registered >= needed else 0
+            return read_only(counts.here - least > most)
+        totals, column = self._totals(key, pods)
+        skewed = totals.beyond((most, needed))
+        self._read_by_domain(key, skewed.changes, column.changes)
+        return read_only(skewed.beyond.take(self._gather(totals.slots)))
 
     def has_label(self, key: str) -> bool:
         """Whether any node of the cluster has a label *key*; if not, there are no domains of it."""
@@ -139,6 +153,14 @@ class DomainView(ColumnView):
         delta = self._added(counted, own)
         here = totals.domains.counts.take(own) + delta > 0
         return DomainPresence(here, totals.total + delta > 0)
+
+    def _check_included(self, included: Mask) -> None:
+        self._check()
+        # The likely mistake is a mask over the rows of this view; one of length 1 would broadcast.
+        assert included.shape == (self._column_rows,), (
+            f"mask of {included.shape} for {self._column_rows} rows"
+        )
+        assert included.dtype == np.bool_, f"a mask of {included.dtype} includes by number"
 
     def _totals(self, key: str, counted: PodSet | WeightedPods) -> tuple[Totals, CountColumn]:
         self._check()

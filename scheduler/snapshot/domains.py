@@ -81,16 +81,25 @@ class Domains:
         counts[0], registered[0] = 0, False
         return cls(counts, registered)
 
+    @property
+    def number(self) -> int:
+        """How many domains are registered."""
+        return int(np.count_nonzero(self.registered))
+
+    @property
+    def least(self) -> int:
+        """The smallest count over all registered domains; 0 if there are none."""
+        least = int(self.counts.min(where=self.registered, initial=_INT64_MAX))
+        return 0 if least == _INT64_MAX else least
+
     def without_changes(self, rows: Ids) -> DomainCounts:
         """Return the counts for rows whose domains are *rows*, in the true cluster."""
-        registered = int(self.registered.sum())
-        least = int(self.counts.min(where=self.registered, initial=_INT64_MAX)) if registered else 0
         return DomainCounts(
             rows,
             self.counts.take(slots_of(rows)),
-            np.full(len(rows), least),
+            np.full(len(rows), self.least),
             np.full(len(rows), int(self.counts.sum())),
-            registered,
+            self.number,
         )
 
     def with_changes(self, rows: Ids, delta: Int64s) -> DomainCounts:
@@ -101,8 +110,7 @@ class Domains:
         count of the emptiest domain or, for rows in that one, of the second emptiest.
         """
         assert len(rows) == len(delta), f"{len(rows)} rows with {len(delta)} changes"
-        registered = int(self.registered.sum())
-        if not registered:
+        if not self.number:
             return self.without_changes(rows)
         slots = slots_of(rows)
         here = self.counts.take(slots) + delta
@@ -115,5 +123,5 @@ class Domains:
             here,
             np.where(self.registered.take(slots), np.minimum(here, elsewhere), least),
             int(self.counts.sum()) + delta,
-            registered,
+            self.number,
         )

@@ -127,7 +127,11 @@ def answers(nodes: NodeTable) -> dict[str, dict[str, object]]:
     columns["nonzero"] = nodes.nonzero_requested("memory")
     for index, question in enumerate(QUESTIONS):
         columns[f"count {index}"] = nodes.count(question)
-        domains = nodes.count_domains("zone", question, np.ones(len(nodes), dtype=np.bool_))
+        everywhere = np.ones(len(nodes), dtype=np.bool_)
+        domains = nodes.count_domains("zone", question, everywhere)
+        columns[f"skew {index}"] = nodes.exceeding_skew(
+            "zone", question, everywhere, most=1, needed=2
+        )
         columns[f"here {index}"] = domains.here
         columns[f"least {index}"] = domains.least
     for pod in INCOMING:

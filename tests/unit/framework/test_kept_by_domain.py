@@ -53,6 +53,7 @@ KINDS: Final[tuple[tuple[str, Spec], ...]] = (
     ("web", spread("DoNotSchedule", "web", ZONE)),
     ("web", spread("DoNotSchedule", "web", HOST, 2)),
     ("web", spread("DoNotSchedule", "web", ZONE, minDomains=4)),
+    ("web", spread("DoNotSchedule", "web", "rack", 3)),
     ("web", spread("ScheduleAnyway", "web", ZONE)),
     ("web", spread("ScheduleAnyway", "web", HOST)),
     ("web", spread("ScheduleAnyway", "web", ZONE, 3, nodeTaintsPolicy="Honor")),

@@ -352,6 +352,9 @@ QUESTIONS = {
     "count_domains": lambda view: view.count_domains(
         "zone", PodSet(None, EVERYTHING), np.ones(1, dtype=np.bool_)
     ),
+    "exceeding_skew": lambda view: view.exceeding_skew(
+        "zone", PodSet(None, EVERYTHING), np.ones(1, dtype=np.bool_), most=1, needed=1
+    ),
     "sum_domains": lambda view: view.sum_domains("zone", PodSet(None, EVERYTHING)),
     "claim_users": lambda view: view.claim_users("default/c"),
     "disks_taken": lambda view: view.disks_taken([]),
@@ -434,3 +437,46 @@ def test_sums_by_domain_follow_single_rows_and_are_not_made_anew(monkeypatch):
     assert view.sum_domains("zone", web).tolist() == [
         {"n5": 0, "n3": 0}.get(name, 2) for name in columns.names
     ]
+
+
+def test_only_domains_that_cross_a_limit_of_skew_count_as_changed():
+    columns = ClusterColumns()
+    for row in range(6):
+        columns.add_node(make_node(f"n{row}", labels=f"zone=z{row % 3}" if row < 5 else ""))
+    web, everywhere = PodSet(None, from_map({"app": "web"})), np.ones(6, dtype=np.bool_)
+
+    def beyond(most=1, needed=3):
+        view = NodeTable(columns)
+        with view.recording() as reads:
+            found = view.exceeding_skew("zone", web, everywhere, most=most, needed=needed)
+        counts = view.count_domains("zone", web, everywhere)
+        least = counts.least if counts.registered >= needed else 0
+        assert found.tolist() == (counts.here - least > most).tolist()
+        [log] = [log for log in reads if log.by_domain]
+        return found.tolist(), log, log.position
+
+    def add(row, name):
+        columns.add_pod(row, make_pod(name, labels="app=web"))
+
+    nowhere, log, begin = beyond()
+    add(0, "a")
+    assert nowhere == [False] * 6
+    assert beyond() == (nowhere, log, begin)
+    add(3, "b")
+    assert beyond()[0] == [True, False, False, True, False, False]
+    assert sorted(log.since(begin)) == [0, 3]
+    add(1, "c")
+    add(2, "d")
+    begin = log.position
+    assert beyond()[0] == nowhere
+    assert sorted(log.since(begin)) == [0, 3]
+
+    # The emptiest domain counts as having none where domains are missing.
+    assert beyond(needed=4)[0] == [True, False, False, True, False, False]
+    for most in range(2, 6):
+        assert beyond(most)[0] == nowhere
+    assert log.abandoned, "limits pile up"
+    begin, log = beyond()[2], beyond()[1]
+    columns.update_node(make_node("n1", labels="zone=z0"))
+    assert beyond()[0] == [True, True, False, True, False, False]
+    assert log.abandoned

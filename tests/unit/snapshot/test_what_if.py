@@ -97,6 +97,10 @@ def answers(view, row, included):
         columns |= {f"here {index}": domains.here, f"least {index}": domains.least}
         columns |= {f"total {index}": domains.total}
         columns[f"domain {index}"] = domains.domain
+        for most, needed in ((0, 1), (1, 3)):
+            columns[f"skew {index} {needed}"] = view.exceeding_skew(
+                "zone", pods, included, most=most, needed=needed
+            )
         columns[f"registered {index}"] = np.full(len(view), domains.registered)
     for kind in TermKind:
         zeros, nowhere = np.zeros(len(view), np.int64), np.zeros(len(view), np.bool_)
