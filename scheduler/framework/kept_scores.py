@@ -24,6 +24,7 @@ class KeptScores(Kept):
     """
 
     __slots__ = (
+        "_by_group",
         "_groups",
         "_known",
         "_normal",
@@ -57,6 +58,8 @@ class KeptScores(Kept):
         """The rows that are not *asked*; None where they are more than a few."""
         self.values: Scores | None = None
         """Normalized and weighted, over the feasible rows; None without an answer."""
+        self._by_group: tuple[AlikeRows, Scores] | None = None
+        """The groups of the feasible rows and the value of each, if *values* are made of them."""
         self._normal = Kept(keepable=self.keepable, by_row=False)
         self._silent = False
         self._known: dict[Values, int] = {}
@@ -134,7 +137,7 @@ class KeptScores(Kept):
 
     def _answer(
         self, question: Question, pending: Rows | None, rows: Rows, table: NodeTable
-    ) -> Rows:
+    ) -> Rows | None:
         """Call the plugin for *pending*, and let it normalize; return the rows that are new."""
         plugin, pod = self.weighted.plugin, question.pod
         if pending is not None and not self._score(question, pending, table):
@@ -148,17 +151,19 @@ class KeptScores(Kept):
             assert pending is not None, "called without need"
             return pending
         self._normal.give_up()
+        before, self._by_group = self._by_group, None
         if self._silent:
             self.values, self._normal.stands = None, True
             return rows
         raw = self.raw
         if self.keeps_rows and len(rows) < len(raw):
             raw = raw[rows]
-        if not self._normalize_groups(question, raw, table):
-            with table.recording() as reads:
-                normalized = normalized_scores_of(plugin, raw, pod, table)
-            self.values = self._weigh(normalized)
-            question.settle(self._normal, reads)
+        if self._normalize_groups(question, raw, table):
+            return rows if self._expand(before) else None
+        with table.recording() as reads:
+            normalized = normalized_scores_of(plugin, raw, pod, table)
+        self.values = self._weigh(normalized)
+        question.settle(self._normal, reads)
         return rows
 
     def _weigh(self, normalized: Scores) -> Scores:
@@ -182,8 +187,18 @@ class KeptScores(Kept):
             normalized = normalized_scores_of(plugin, raw.take(alike.first), question.pod, some)
         if not self._groups.hold(reads):
             return False
-        self.values = alike.expand(self._weigh(normalized))
+        self._by_group = alike, self._weigh(normalized)
         question.settle(self._normal, reads)
+        return True
+
+    def _expand(self, before: tuple[AlikeRows, Scores] | None) -> bool:
+        """Give each row the value of its group; return whether that changes any *before*."""
+        assert self._by_group is not None, "nothing was normalized by group"
+        alike, values = self._by_group
+        # One pod more in a domain of a thousand mostly leaves all percentages as they are.
+        if before is not None and before[0] is alike and np.array_equal(before[1], values):
+            return False
+        self.values = alike.expand(values)
         return True
 
     def _score(self, question: Question, pending: Rows, table: NodeTable) -> bool:
