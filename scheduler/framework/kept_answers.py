@@ -5,6 +5,7 @@ needed: not at all, for the rows that have changed, or for every row.
 """
 
 from collections.abc import Iterable
+from itertools import chain
 from typing import Final
 
 import numpy as np
@@ -26,6 +27,7 @@ from scheduler.snapshot.node_table import NodeTable
 ROWS_REMEMBERED: Final = 64
 """After more changes than this the plugin is called for all of them at once, which is cheaper."""
 VALUES_KEPT: Final = 1024
+_NO_ROWS: Final[Rows] = np.zeros(0, dtype=np.intp)
 
 
 class Unkeepable(Exception):  # noqa: N818 - not an error: the filters have to be run in the usual way
@@ -61,10 +63,14 @@ class KeptPreFilter(Kept):
             super().rows_changed(rows, size)
 
 
+_Said = dict[str, bool]
+"""Why a row is rejected, and whether preemption may help; empty for one that is not."""
+
+
 class KeptFilter(Kept):
     """What a filter plugin answered about every row."""
 
-    __slots__ = ("_accepted", "_groups", "plugin", "rejected", "rejections")
+    __slots__ = ("_groups", "_said", "plugin", "rejected", "rejections")
 
     def __init__(self, plugin: FilterPlugin) -> None:
         super().__init__(
@@ -76,8 +82,8 @@ class KeptFilter(Kept):
         self.rejections: list[Rejection] = []
         self.rejected: NodeMask | None = None
         """Rows in any of the rejections; None if there is none."""
-        self._accepted: set[Values] = set()
-        """The values of rows that were asked about and not rejected."""
+        self._said: dict[Values, _Said] = {}
+        """What the plugin said about rows with certain values."""
         self._groups = Groups()
 
     @property
@@ -86,8 +92,8 @@ class KeptFilter(Kept):
         rows = 0 if self.rejected is None else len(self.rejected)
         return rows * (1 + 2 * len(self.rejections)) + self._groups.size_bytes
 
-    def update(self, question: Question) -> bool:
-        """Bring the answer up to date; return whether other rows may be rejected now.
+    def update(self, question: Question) -> Rows:
+        """Bring the answer up to date; return the rows that were rejected and are not, or are now.
 
         Raises:
             PluginError: If the plugin fails.
@@ -96,24 +102,20 @@ class KeptFilter(Kept):
         if not self.stands:
             return self._judge_all(question)
         if not self.stale_rows:
-            return False
-        if self._are_accepted(self.stale_rows):
-            self.stale_rows.clear()
-            return False
+            return _NO_ROWS
         rows = np.fromiter(self.stale_rows, np.intp, len(self.stale_rows))
-        self.stands = False
-        answers, reads = self._ask(question, question.nodes.select(rows))
-        if answers or self.rejections:
-            reasons = [each.reason for each in answers]
-            known = {each.reason for each in self.rejections}
-            # In what order a new reason would be given, and how two with one reason differ, only
-            # the plugin knows.
-            if len(known) < len(self.rejections) or len(reasons) > len(known & set(reasons)):
+        answers = self._known_answers(rows)
+        if answers is None:
+            self.stands = False
+            answers, reads = self._ask(question, question.nodes.select(rows))
+            if not self._can_merge(answers):
                 return self._judge_all(question)
-        changed = bool(self.rejections) and self._merge(rows, answers)
-        question.settle(self, reads)
-        self._remember(rows)
-        return changed
+            question.settle(self, reads)
+            turned = self._merge(rows, answers)
+            self._remember(rows)
+            return turned
+        self.stale_rows.clear()
+        return self._merge(rows, answers)
 
     def resize(self, size: int) -> None:
         """Let no reason hold for rows that are new; they are stale."""
@@ -125,28 +127,50 @@ class KeptFilter(Kept):
         self._combine()
 
     def forget_rows(self) -> None:
-        """Forget the values of rows that were accepted."""
-        self._accepted.clear()
+        """Forget what was said about rows with certain values."""
+        self._said.clear()
 
-    def _are_accepted(self, rows: Iterable[int]) -> bool:
-        """Tell whether *rows* are not rejected, and would not be if the plugin were asked."""
-        if self._values_in is None or not self._accepted:
-            return False
-        return all(
-            (self.rejected is None or not self.rejected[row])
-            and self.values_in(row) in self._accepted
-            for row in rows
+    def _known_answers(self, rows: Rows) -> list[Rejection] | None:
+        """Return what the plugin said about rows like *rows*; None if not all of that is known."""
+        if self._values_in is None or not self._said or len(rows) > ROWS_REMEMBERED:
+            return None
+        said = []
+        for row in rows.tolist():
+            known = self._said.get(self.values_in(row) or ())
+            if known is None:
+                return None
+            said.append(known)
+        answers = []
+        for reason in dict.fromkeys(chain.from_iterable(said)):
+            nodes = np.array([reason in each for each in said])
+            found = {each[reason] for each in said if reason in each}
+            # One value for all rows takes no array.
+            resolvable = found.pop() if len(found) == 1 else _resolvable_by_row(said, reason)
+            answers.append(Rejection(nodes, reason, resolvable))
+        return answers if self._can_merge(answers) else None
+
+    def _can_merge(self, answers: list[Rejection]) -> bool:
+        """Tell whether *answers* about some rows say how all are to be told apart by reason."""
+        # In what order a new reason would be given, and how two with one reason differ, only the
+        # plugin knows.
+        known = {each.reason for each in self.rejections}
+        reasons = {each.reason for each in answers}
+        return (
+            len(known) == len(self.rejections) and len(reasons) == len(answers) and reasons <= known
         )
 
     def _remember(self, rows: Rows) -> None:
         if self._values_in is None or len(rows) > ROWS_REMEMBERED:
             return
-        if len(self._accepted) > VALUES_KEPT:
-            self._accepted.clear()
+        if len(self._said) > VALUES_KEPT:
+            self._said.clear()
         for row in rows.tolist():
-            values = self.values_in(row)
-            if values is not None and (self.rejected is None or not self.rejected[row]):
-                self._accepted.add(values)
+            if values := self.values_in(row):
+                self._said[values] = {
+                    each.reason: _resolvable_in(each, row)
+                    for each in self.rejections
+                    if each.nodes[row]
+                }
 
     def _ask(self, question: Question, nodes: NodeTable) -> tuple[list[Rejection], Reads]:
         with nodes.recording() as reads:
@@ -156,8 +180,8 @@ class KeptFilter(Kept):
             raise Unkeepable
         return rejections, reads
 
-    def _judge_all(self, question: Question) -> bool:
-        """Ask about all rows anew; return whether other rows are rejected now."""
+    def _judge_all(self, question: Question) -> Rows:
+        """Ask about all rows anew; return those that were rejected and are not, or are now."""
         self.give_up()
         before = self.rejected
         if (answers := self._ask_groups(question)) is not None:
@@ -172,9 +196,11 @@ class KeptFilter(Kept):
             self._groups.learn(reads)
             question.settle(self, reads)
         self._combine()
-        if before is None or self.rejected is None:
-            return before is not self.rejected
-        return not np.array_equal(before, self.rejected)
+        size = len(question.nodes)
+        if before is not None and len(before) != size:
+            return np.arange(size)
+        turned = _differ(before, self.rejected)
+        return _NO_ROWS if turned is None else turned.nonzero()[0]
 
     def _ask_groups(self, question: Question) -> list[Rejection] | None:
         """Ask about one row of each group of rows that are alike; None if there are no groups."""
@@ -197,9 +223,15 @@ class KeptFilter(Kept):
         if self.rejected is not None and not self.rejected.any():
             self.rejected = None
 
-    def _merge(self, rows: Rows, answers: list[Rejection]) -> bool:
-        """Overwrite *rows* of the rejections; return whether other rows are rejected now."""
+    def _merge(self, rows: Rows, answers: list[Rejection]) -> Rows:
+        """Overwrite *rows* of the rejections; return those that were rejected and are not, or are.
+
+        Most rows were feasible and are: then no array is touched.
+        """
         before = None if self.rejected is None else self.rejected[rows]
+        if before is None or not (answers or before.any()):
+            assert not answers, "a reason that no row had is given by the plugin, for all rows"
+            return _NO_ROWS
         new = {each.reason: each for each in answers}
         merged = []
         for each in self.rejections:
@@ -212,10 +244,25 @@ class KeptFilter(Kept):
                 merged.append(Rejection(each.nodes, each.reason, resolvable))
         self.rejections = merged
         self._combine()
-        after = None if self.rejected is None else self.rejected[rows]
-        if before is None or after is None:
-            return before is not after
-        return bool((before != after).any())
+        turned = _differ(before, None if self.rejected is None else self.rejected[rows])
+        return _NO_ROWS if turned is None else rows[turned]
+
+
+def _differ(before: NodeMask | None, after: NodeMask | None) -> NodeMask | None:
+    """Return where two masks differ, of which None has no row; None if neither has any."""
+    if before is None or after is None:
+        return after if before is None else before
+    differ: NodeMask = before != after
+    return differ
+
+
+def _resolvable_in(rejection: Rejection, row: int) -> bool:
+    resolvable = rejection.resolvable
+    return bool(resolvable[row]) if isinstance(resolvable, np.ndarray) else resolvable
+
+
+def _resolvable_by_row(said: list[_Said], reason: str) -> NodeMask:
+    return np.array([each.get(reason, True) for each in said])
 
 
 def _copied(resolvable: NodeMask | bool) -> NodeMask | bool:

@@ -32,7 +32,7 @@ from scheduler.framework.filtering import (
     run_pre_filters,
 )
 from scheduler.framework.kept import Dependencies, Question
-from scheduler.framework.kept_answers import KeptFilter, KeptPreFilter, Unkeepable
+from scheduler.framework.kept_answers import ROWS_REMEMBERED, KeptFilter, KeptPreFilter, Unkeepable
 from scheduler.framework.kept_nominations import KeptNominated, NominatedRows
 from scheduler.framework.kept_scores import KeptScores
 from scheduler.framework.kept_search import KeptSearch
@@ -216,12 +216,17 @@ class Template:
         filtered, self._filtered = self._filtered, None
         changed = filtered is None or self._closed != closed or self._skipped != skipped
         asked = [each for each in self._filters if each.plugin.name not in skipped]
+        turned: list[int] = []
         for each in asked[: self._reached]:
             if not each.stands or each.stale_rows:
-                changed |= each.update(question)
+                turned += each.update(question).tolist()
         if filtered is not None and not changed:
-            self._filtered = filtered
-            return filtered
+            if turned:
+                everyone = self._reached == len(asked)
+                filtered = _turned(filtered, turned, asked, question.nodes) if everyone else None
+            if filtered is not None:
+                self._filtered = filtered
+                return filtered
         feasible = judged_closed(question.nodes).feasible
         updated, reached = self._reached, 0
         for each in asked:
@@ -244,6 +249,24 @@ class Template:
         for each in asked[: self._reached]:
             judged.add(each.plugin.name, each.rejections)
         return judged
+
+
+def _turned(
+    filtered: Filtered, rows: Sequence[int], asked: Sequence[KeptFilter], nodes: NodeTable
+) -> Filtered | None:
+    """Return *filtered* with *rows* judged anew, by what all filters said; None if none is left.
+
+    A node that becomes full is one row: there is no need to combine the masks of all filters.
+    """
+    if len(rows) > ROWS_REMEMBERED:
+        return None
+    feasible, closed = filtered.feasible.copy(), nodes.closed
+    for row in rows:
+        feasible[row] = row not in closed and not any(
+            each.rejected is not None and each.rejected[row] for each in asked
+        )
+    # Once no row is feasible, it counts which filters were asked before.
+    return Filtered(feasible, ()) if feasible.any() else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -297,6 +297,20 @@ def test_a_row_with_the_same_numbers_as_another_needs_no_call():
     assert asked.decide() == ([], [])
 
 
+def test_a_row_with_the_numbers_of_a_rejected_one_is_rejected_without_a_call():
+    """Nodes of one size fill up one after the other."""
+    asked = Asked(Counting(pod_count, node_local=True))
+    asked.decide(), asked.decide()
+
+    calls = []
+    for node in ("node-3", "node-4", "node-5"):
+        asked.place(node, 91)
+        calls.append(asked.decide())
+
+    # The plugin says in which order reasons are given, so a new one has it asked about all.
+    assert calls == [([1, NODES], []), ([1], []), ([], [])]
+
+
 def test_names_tell_rows_apart_that_have_the_same_numbers():
     """Otherwise a plugin that reads names would get the answer about another node."""
     asked = Asked(Counting(length_of_names, node_local=True))
