@@ -180,11 +180,14 @@ class KeptScores(Kept):
         raw = self.raw
         if self.keeps_rows and not these.everywhere:
             raw = raw[rows]
-        if not self._normalize_groups(question, raw, these):
+        changed = self._normalize_groups(question, raw, these)
+        if changed is None:
             with table.recording() as reads:
                 normalized = normalized_scores_of(self.weighted.plugin, raw, question.pod, table)
             self._normal.put(normalized, these)
             question.settle(self._normal, reads)
+        elif not changed:
+            return None
         if patch is not None:
             patch.learn(self.raw)
         return rows
@@ -195,21 +198,26 @@ class KeptScores(Kept):
             return None
         return self._groups.of(table)
 
-    def _normalize_groups(self, question: Question, raw: Scores, these: FeasibleRows) -> bool:
-        """Normalize the score of one row of each group, if there are groups; tell whether."""
+    def _normalize_groups(
+        self, question: Question, raw: Scores, these: FeasibleRows
+    ) -> bool | None:
+        """Normalize the score of one row of each group; tell whether any is new.
+
+        None without groups.
+        """
         table = these.table
         alike = self._groups_of(table)
         if alike is None:
-            return False
+            return None
         assert self._groups is not None, "whose groups are they?"
         plugin, some = self.weighted.plugin, table.select(alike.first)
         with table.recording() as reads:
             normalized = normalized_scores_of(plugin, raw.take(alike.first), question.pod, some)
         if not self._groups.hold(reads):
-            return False
-        self._normal.put(alike.expand(normalized), these)
+            return None
+        changed = self._normal.put_groups(alike, normalized, these)
         question.settle(self._normal, reads)
-        return True
+        return changed
 
     def _score(self, question: Question, pending: Rows, table: NodeTable) -> bool:
         """Ask for the raw scores of *pending*; False if they contradict those that are kept."""

@@ -8,8 +8,9 @@ upstream's RemovePod subtracts pods that were never counted, terminating ones or
 empty selector.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from math import log
 from typing import Final
 
@@ -27,7 +28,14 @@ from scheduler.model.node import Node
 from scheduler.model.pod import Pod
 from scheduler.model.pod_set import PodSet
 from scheduler.model.pod_template import PodTemplate
-from scheduler.model.selectors import NOTHING, Selector, compile_selector, equals
+from scheduler.model.selectors import (
+    EXISTS,
+    NOTHING,
+    Requirement,
+    Selector,
+    compile_selector,
+    equals,
+)
 from scheduler.snapshot.arrays import Int64s
 from scheduler.snapshot.default_selector import default_selector
 from scheduler.snapshot.domains import NO_DOMAIN
@@ -85,6 +93,11 @@ class Constraint:
         return self.written.topology_key
 
     @property
+    def present(self) -> Requirement:
+        """That a node has the label."""
+        return Requirement(self.key, EXISTS)
+
+    @property
     def honors_affinity(self) -> bool:
         """Whether nodes that do not match the pod's node affinity are left out."""
         return self.written.node_affinity_policy in {None, _HONOR}
@@ -137,7 +150,7 @@ class PodTopologySpread:
             if not undecided.any():
                 break
             written = constraint.written
-            missing = undecided & (nodes.domains(constraint.key) == NO_DOMAIN)
+            missing = undecided & ~nodes.matching(constraint.present)
             if missing.any():
                 yield Rejection(missing, _MISSING_LABEL, resolvable=False)
                 undecided &= ~missing
@@ -167,7 +180,7 @@ class PodTopologySpread:
         # The built-in defaults keep nodes without a zone (upstream: requireAllTopologies):
         # many clusters have none, and spreading over hosts has to work there.
         strict = bool(pod.spec.topology_spread_constraints) or not self._system
-        ignored = _lacking(nodes, constraints) if strict else np.zeros(len(nodes), dtype=np.bool_)
+        ignored = ~_having(nodes, constraints) if strict else np.zeros(len(nodes), dtype=np.bool_)
         if ignored.all():
             return np.full(len(nodes), _IGNORED, dtype=np.int64)
         totals = np.zeros(len(nodes), dtype=np.float64)
@@ -176,7 +189,7 @@ class PodTopologySpread:
             # A larger maxSkew lets the counts of domains differ more before scores do (upstream:
             # scoreForCount).
             term = count * weight + float(constraint.written.max_skew - 1)
-            totals += np.where(nodes.domains(constraint.key) == NO_DOMAIN, 0.0, term)
+            totals += term if strict else nodes.matching(constraint.present) * term
         # Go rounds halves away from zero. Scores are not negative here, so that is up.
         scores = np.floor(totals + 0.5).astype(np.int64)
         scores[ignored] = _IGNORED
@@ -324,10 +337,10 @@ def _with_included(
 
     With *every_key*, a node that lacks the key of any constraint counts for none.
     """
+    if not constraints:
+        return
     cluster = nodes.cluster
-    with_keys = np.ones(len(cluster), dtype=np.bool_)
-    if every_key:
-        with_keys &= ~_lacking(cluster, constraints)
+    with_keys = _having(cluster, constraints) if every_key else np.ones(len(cluster), np.bool_)
     wanted = tolerated = with_keys
     required = required_of(pod)
     if not required.accepts_all and any(each.honors_affinity for each in constraints):
@@ -343,14 +356,10 @@ def _with_included(
         yield each, included
 
 
-def _lacking(nodes: NodeTable, constraints: Iterable[Constraint]) -> NodeMask:
-    """Return which of *nodes* lack the key of any constraint."""
-    lacking = np.zeros(len(nodes), dtype=np.bool_)
-    for key in dict.fromkeys(each.key for each in constraints):
-        if not nodes.has_label(key):
-            return np.ones(len(nodes), dtype=np.bool_)
-        lacking |= nodes.domains(key) == NO_DOMAIN
-    return lacking
+def _having(nodes: NodeTable, constraints: Sequence[Constraint]) -> NodeMask:
+    """Return which of *nodes* have the keys of all constraints."""
+    present = dict.fromkeys(each.present for each in constraints)
+    return reduce(np.logical_and, map(nodes.matching, present))
 
 
 # Weights.
@@ -366,9 +375,8 @@ def _weigh(
     if constraint.key == _HOSTNAME:
         hosts = len(nodes) - int(ignored.sum())
         return nodes.count(constraint.counted), log(hosts + 2)
-    counts = nodes.count_domains(constraint.key, constraint.counted, included)
-    here = counts.here
-    ids = counts.domain[~ignored]
+    here = nodes.sum_domains(constraint.key, constraint.counted, included=included)
+    ids = nodes.domains(constraint.key)[~ignored]
     # Nodes without the key, unless they are ignored, are one more domain: upstream reads their
     # missing label as an empty value.
     domains = int(np.count_nonzero(np.bincount(ids + 1)))

@@ -9,8 +9,10 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import Final
 
+import numpy as np
+
 from scheduler.model.pod_set import PodSet, WeightedPods
-from scheduler.snapshot.arrays import Int64s
+from scheduler.snapshot.arrays import Int64s, Mask
 from scheduler.snapshot.count_column import COUNT_MAXIMUM, CountColumn
 from scheduler.snapshot.domain_logs import DomainLogs, note_rows
 from scheduler.snapshot.domain_skew import LIMITS_KEPT, SkewedDomains, SkewLimit
@@ -20,6 +22,10 @@ from scheduler.snapshot.labels import LabelColumn, LabelIndex
 _BYTES_KEPT: Final = 32 << 20
 _OBJECT_BYTES: Final = 2_000
 """The objects of one sum and its logs, without arrays; most of it where a cluster is small."""
+
+
+_Key = tuple[str, PodSet | WeightedPods, bytes]
+"""A topology key, what is counted, and which rows count, in bits; empty where all do."""
 
 
 @dataclass(slots=True, eq=False)
@@ -32,6 +38,7 @@ class Totals:
         labels: The position of the changes of labels at which the slots were read.
         position: The position of the column's changes up to which they are in the sums.
         slots: The slot of each row.
+        counted: The same, but 0 for the rows that do not count.
         counts: The count of each row that is in the sums.
         domains: The sums by slot.
         index: The labels of the nodes.
@@ -45,6 +52,7 @@ class Totals:
     labels: int
     position: int
     slots: Slots
+    counted: Slots
     counts: Int64s
     domains: Domains
     index: LabelIndex
@@ -60,6 +68,8 @@ class Totals:
     def size_bytes(self) -> int:
         """How much memory they take, about."""
         arrays = self.slots.nbytes + self.counts.nbytes
+        if self.counted is not self.slots:
+            arrays += 2 * self.counted.nbytes
         arrays += (9 + LIMITS_KEPT) * len(self.domains.counts)
         return _OBJECT_BYTES + arrays
 
@@ -71,7 +81,7 @@ class Totals:
         total = self.total
         for row in set(rows):
             count = min(self.column[row], COUNT_MAXIMUM)
-            slot = int(self.slots[row])
+            slot = int(self.counted[row])
             if slot:
                 before = int(self.domains.counts[slot])
                 after = before + count - int(self.counts[row])
@@ -126,17 +136,23 @@ class DomainTotals:
 
     def __init__(self, labels: LabelIndex) -> None:
         self._labels = labels
-        self._known: OrderedDict[tuple[str, PodSet | WeightedPods], Totals] = OrderedDict()
+        self._known: OrderedDict[_Key, Totals] = OrderedDict()
         self._bytes = 0
 
     def of(
-        self, key: str, counted: PodSet | WeightedPods, column: CountColumn, rows: int
+        self,
+        key: str,
+        counted: PodSet | WeightedPods,
+        column: CountColumn,
+        rows: int,
+        included: Mask | None = None,
     ) -> Totals:
-        """Return the pods of *column* by the domains of *key*.
+        """Return the pods of *column* by the domains of *key*, on the nodes that are *included*.
 
-        Every node with the label counts. The result is valid until the next change.
+        Every node with the label is if that is None. The result is valid until the next change.
         """
-        totals = self._known.get((key, counted))
+        bits = b"" if included is None else np.packbits(included).tobytes()
+        totals = self._known.get((key, counted, bits))
         if (
             totals is None
             or totals.column is not column
@@ -145,11 +161,12 @@ class DomainTotals:
         ):
             if totals is not None:
                 self._leave(totals)
-            totals = self._known[key, counted] = self._build(key, column, rows)
+            totals = self._build(key, column, rows, included)
+            self._known[key, counted, bits] = totals
             self._bytes += totals.size_bytes
             while self._bytes > _BYTES_KEPT and len(self._known) > 1:
                 self._leave(self._known.popitem(last=False)[1])
-        self._known.move_to_end((key, counted))
+        self._known.move_to_end((key, counted, bits))
         return totals
 
     def forget(self, counted: PodSet | WeightedPods) -> None:
@@ -162,11 +179,19 @@ class DomainTotals:
         self._bytes -= totals.size_bytes
         totals.abandon()
 
-    def _build(self, key: str, column: CountColumn, rows: int) -> Totals:
+    def _build(self, key: str, column: CountColumn, rows: int, included: Mask | None) -> Totals:
         labels = self._labels.column(key)
         slots, counts = slots_of(labels.ids[:rows]), column.dense(rows).copy()
-        domains = Domains.counting(slots, counts, labels.values + 1)
-        position = self._labels.changes.position
+        counted = slots if included is None else slots * included
+        domains = Domains.counting(counted, counts, labels.values + 1)
         return Totals(
-            column, labels, position, column.changes.position, slots, counts, domains, self._labels
+            column,
+            labels,
+            self._labels.changes.position,
+            column.changes.position,
+            slots,
+            counted,
+            counts,
+            domains,
+            self._labels,
         )

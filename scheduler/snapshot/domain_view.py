@@ -22,7 +22,6 @@ from scheduler.snapshot.domains import (
     NO_DOMAIN,
     DomainCounts,
     DomainPresence,
-    Domains,
     Slots,
     slots_of,
 )
@@ -82,24 +81,13 @@ class DomainView(ColumnView):
             pods: Which pods count.
             included: Over the rows of ``cluster``: which nodes count, and register their domains.
         """
-        self._check_included(included)
-        ids = self._columns.labels.column(key).ids[: self._column_rows]
-        column = self._columns.pod_sets.column(pods, self._column_rows)
+        totals, column = self._totals(key, pods, included)
         self._read_of_all(column.changes)
-        self._read_label(key)
-        if included.all():
-            totals = self._columns.totals.of(key, pods, column, self._column_rows)
-            domains, slots = totals.domains, totals.slots
-        else:
-            slots = slots_of(np.where(included, ids, NO_DOMAIN))
-            counts = column.dense(self._column_rows)
-            domains = Domains.counting(slots, counts, self.domain_numbers(key) + 1)
-        own = self._gather(ids)
+        own = self.domains(key)
         if not self._changes:
-            return domains.without_changes(own)
-        contribution = pod_contribution.counting(pods, self._columns.objects.namespace_labels)
-        delta = np.where(self._gather(slots) > 0, self._changes.sums(contribution), 0)
-        return domains.with_changes(own, delta)
+            return totals.domains.without_changes(own)
+        delta = self._added(pods, self._gather(totals.counted))
+        return totals.domains.with_changes(own, delta)
 
     def exceeding_skew(
         self, key: str, pods: PodSet, included: Mask, *, most: int, needed: int
@@ -110,12 +98,11 @@ class DomainView(ColumnView):
         `count_domains`, whose arguments it shares: it changes only where a domain comes to exceed
         that limit, or falls below it.
         """
-        self._check_included(included)
-        if self._changes or not included.all():
+        if self._changes:
             counts = self.count_domains(key, pods, included)
             least = counts.least if counts.registered >= needed else 0
             return read_only(counts.here - least > most)
-        totals, column = self._totals(key, pods)
+        totals, column = self._totals(key, pods, included)
         skewed = totals.beyond((most, needed))
         self._read_by_domain(key, skewed.changes, column.changes)
         return read_only(skewed.beyond.take(self._gather(totals.slots)))
@@ -126,17 +113,26 @@ class DomainView(ColumnView):
         self._read_of_all(self._columns.labels.changes)
         return self._columns.labels.has(key)
 
-    def sum_domains(self, key: str, counted: PodSet | WeightedPods, weight: int = 1) -> Int64s:
+    def sum_domains(
+        self,
+        key: str,
+        counted: PodSet | WeightedPods,
+        weight: int = 1,
+        included: Mask | None = None,
+    ) -> Int64s:
         """Sum pods over each row's domain of the label *key*, each *weight* times; 0 without one.
 
-        Every node with the label counts, whatever part of the cluster this view shows.
+        Every node with the label counts, whatever part of the cluster this view shows, or those
+        *included*, over the rows of ``cluster``.
         """
-        totals, column = self._totals(key, counted)
+        totals, column = self._totals(key, counted, included)
         self._read_by_domain(key, totals.logs.sums, column.changes)
         sums = totals.domains.counts
         own = self._gather(totals.slots)
         here = (sums if weight == 1 else weight * sums).take(own)
-        return read_only(here + weight * self._added(counted, own) if self._changes else here)
+        if not self._changes:
+            return read_only(here)
+        return read_only(here + weight * self._added(counted, self._gather(totals.counted)))
 
     def any_in_domain(self, key: str, counted: PodSet | WeightedPods) -> DomainPresence:
         """Tell whether a pod is in each row's domain of the label *key*, or in any domain.
@@ -154,18 +150,20 @@ class DomainView(ColumnView):
         here = totals.domains.counts.take(own) + delta > 0
         return DomainPresence(here, totals.total + delta > 0)
 
-    def _check_included(self, included: Mask) -> None:
+    def _totals(
+        self, key: str, counted: PodSet | WeightedPods, included: Mask | None = None
+    ) -> tuple[Totals, CountColumn]:
         self._check()
-        # The likely mistake is a mask over the rows of this view; one of length 1 would broadcast.
-        assert included.shape == (self._column_rows,), (
-            f"mask of {included.shape} for {self._column_rows} rows"
-        )
-        assert included.dtype == np.bool_, f"a mask of {included.dtype} includes by number"
-
-    def _totals(self, key: str, counted: PodSet | WeightedPods) -> tuple[Totals, CountColumn]:
-        self._check()
-        column = self._columns.pod_sets.column(counted, self._column_rows)
-        return self._columns.totals.of(key, counted, column, self._column_rows), column
+        rows = self._column_rows
+        if included is not None:
+            # The likely mistake is a mask over the rows of this view; one of length 1 would
+            # broadcast.
+            assert included.shape == (rows,), f"mask of {included.shape} for {rows} rows"
+            assert included.dtype == np.bool_, f"a mask of {included.dtype} includes by number"
+            if included.all():
+                included = None
+        column = self._columns.pod_sets.column(counted, rows)
+        return self._columns.totals.of(key, counted, column, rows, included), column
 
     def _added(self, counted: PodSet | WeightedPods, slots: Slots) -> Int64s:
         """Return how many of the pods that are *counted* what-if changes add to each row."""

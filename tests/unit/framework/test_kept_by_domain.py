@@ -58,6 +58,7 @@ KINDS: Final[tuple[tuple[str, Spec], ...]] = (
     ("web", spread("ScheduleAnyway", "web", HOST)),
     ("web", spread("ScheduleAnyway", "web", ZONE, 3, nodeTaintsPolicy="Honor")),
     ("web", {"nodeSelector": {"disk": "fast"}} | spread("DoNotSchedule", "web", ZONE)),
+    ("web", {"nodeSelector": {"disk": "fast"}} | spread("ScheduleAnyway", "web", ZONE)),
     ("web", required("podAffinity", "web", ZONE)),
     ("web", required("podAffinity", "db", ZONE)),
     ("web", required("podAntiAffinity", "db", ZONE)),

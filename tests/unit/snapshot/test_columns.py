@@ -480,3 +480,33 @@ def test_only_domains_that_cross_a_limit_of_skew_count_as_changed():
     columns.update_node(make_node("n1", labels="zone=z0"))
     assert beyond()[0] == [True, True, False, True, False, False]
     assert log.abandoned
+
+
+def test_sums_over_some_nodes_follow_single_rows_too(monkeypatch):
+    columns = ClusterColumns()
+    for row in range(4):
+        columns.add_node(make_node(f"n{row}", labels=f"zone=z{row % 2}"))
+    web, some = PodSet(None, from_map({"app": "web"})), np.array([True, True, False, False])
+    made = []
+    counting = Domains.counting
+    monkeypatch.setattr(Domains, "counting", lambda *asked: made.append(asked) or counting(*asked))
+
+    def sums():
+        view = NodeTable(columns)
+        found = view.sum_domains("zone", web, included=some)
+        counts = view.count_domains("zone", web, some)
+        beyond = view.exceeding_skew("zone", web, some, most=1, needed=1)
+        assert counts.here.tolist() == found.tolist()
+        assert (counts.here - counts.least > 1).tolist() == beyond.tolist()
+        return found.tolist()
+
+    assert sums() == [0, 0, 0, 0]
+    for row, name in enumerate("abcd"):
+        columns.add_pod(row, make_pod(name, labels="app=web"))
+    columns.add_pod(0, make_pod("e", labels="app=web"))
+    columns.add_pod(0, make_pod("f", labels="app=web"))
+    assert sums() == [3, 1, 3, 1]
+    assert len(made) == 1
+    some = np.array([True, True, True, False])
+    assert sums() == [4, 1, 4, 1]
+    assert len(made) == 2

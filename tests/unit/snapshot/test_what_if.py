@@ -96,6 +96,7 @@ def answers(view, row, included):
         domains = view.count_domains("zone", pods, included)
         columns |= {f"here {index}": domains.here, f"least {index}": domains.least}
         columns |= {f"total {index}": domains.total}
+        columns[f"sum {index}"] = view.sum_domains("zone", pods, included=included)
         columns[f"domain {index}"] = domains.domain
         for most, needed in ((0, 1), (1, 3)):
             columns[f"skew {index} {needed}"] = view.exceeding_skew(
