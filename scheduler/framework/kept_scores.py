@@ -25,6 +25,7 @@ class KeptScores(Kept):
 
     __slots__ = (
         "_by_group",
+        "_grouped",
         "_groups",
         "_known",
         "_normal",
@@ -52,7 +53,11 @@ class KeptScores(Kept):
         self.adds_by_row = self.keeps_rows and not self.normalizes
         """Whether the raw scores are what counts, row by row."""
         self.raw: Scores = np.zeros(0, dtype=np.int64)
-        """Over all rows, 0 where not asked; unless *keeps_rows*, over the feasible ones."""
+        """Over all rows, 0 where not asked; unless *keeps_rows*, over the feasible ones.
+
+        Over the groups of those if they are *_grouped*.
+        """
+        self._grouped: AlikeRows | None = None
         self.asked: NodeMask = np.zeros(0, dtype=np.bool_)
         self._unasked: set[int] | None = None
         """The rows that are not *asked*; None where they are more than a few."""
@@ -155,16 +160,19 @@ class KeptScores(Kept):
         if self._silent:
             self.values, self._normal.stands = None, True
             return rows
-        raw = self.raw
-        if self.keeps_rows and len(rows) < len(raw):
-            raw = raw[rows]
-        if self._normalize_groups(question, raw, table):
+        if self._normalize_groups(question, rows, table):
             return rows if self._expand(before) else None
         with table.recording() as reads:
-            normalized = normalized_scores_of(plugin, raw, pod, table)
+            normalized = normalized_scores_of(plugin, self._raw_of(rows), pod, table)
         self.values = self._weigh(normalized)
         question.settle(self._normal, reads)
         return rows
+
+    def _raw_of(self, rows: Rows) -> Scores:
+        """Return the raw score of each of the feasible *rows*."""
+        if self._grouped is not None:
+            return self._grouped.expand(self.raw)
+        return self.raw[rows] if self.keeps_rows and len(rows) < len(self.raw) else self.raw
 
     def _weigh(self, normalized: Scores) -> Scores:
         weight = self.weighted.weight
@@ -176,15 +184,16 @@ class KeptScores(Kept):
             return None
         return self._groups.of(table)
 
-    def _normalize_groups(self, question: Question, raw: Scores, table: NodeTable) -> bool:
+    def _normalize_groups(self, question: Question, rows: Rows, table: NodeTable) -> bool:
         """Normalize the score of one row of each group, if there are groups; tell whether."""
         alike = self._groups_of(table)
         if alike is None:
             return False
         assert self._groups is not None, "whose groups are they?"
+        raw = self.raw if self._grouped is alike else self._raw_of(rows).take(alike.first)
         plugin, some = self.weighted.plugin, table.select(alike.first)
         with table.recording() as reads:
-            normalized = normalized_scores_of(plugin, raw.take(alike.first), question.pod, some)
+            normalized = normalized_scores_of(plugin, raw, question.pod, some)
         if not self._groups.hold(reads):
             return False
         self._by_group = alike, self._weigh(normalized)
@@ -204,7 +213,7 @@ class KeptScores(Kept):
     def _score(self, question: Question, pending: Rows, table: NodeTable) -> bool:
         """Ask for the raw scores of *pending*; False if they contradict those that are kept."""
         nodes = question.nodes
-        self.stands = False
+        self.stands, self._grouped = False, None
         if self.keeps_rows:
             table = nodes if len(pending) == len(nodes) else nodes.select(pending)
         found = self._ask_groups(question, table)
@@ -250,7 +259,11 @@ class KeptScores(Kept):
         raw, reads = self._ask(question, table.select(alike.first))
         if not self._groups.hold(reads):
             return None
-        return (None if raw is None else alike.expand(raw)), reads
+        if raw is not None and self.keeps_rows:
+            raw = alike.expand(raw)
+        elif raw is not None:
+            self._grouped = alike  # a pass over all rows that only `normalize` may need
+        return raw, reads
 
     def _note_asked(self, rows: Rows) -> None:
         self.asked[rows] = True
