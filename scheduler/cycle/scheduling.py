@@ -161,7 +161,7 @@ def schedule(attempt: Attempt) -> Cycle:
             yield PAUSE
             if attempt.extenders:
                 totals = yield from _add_extender_scores(attempt, totals, table)
-            first = kept.best(totals, attempt.seed, table, _TIES_SHOWN) if kept else None
+            first = kept.best(totals, attempt.seed, _TIES_SHOWN) if kept else None
             if first is None:  # nothing is kept, or extenders have scored as well
                 first = best(totals, attempt.seed, pod.uid, table.name_hashes, _TIES_SHOWN)
             tied = rows[first]

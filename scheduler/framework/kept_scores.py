@@ -5,6 +5,7 @@ import numpy as np
 from scheduler.framework.invoke import call_plugin
 from scheduler.framework.kept import Groups, Kept, Question, Values
 from scheduler.framework.kept_answers import ROWS_REMEMBERED, VALUES_KEPT
+from scheduler.framework.kept_normal import FeasibleRows, KeptNormal, Patch
 from scheduler.framework.plugin import answers_by_template
 from scheduler.framework.profile import Weighted
 from scheduler.framework.rejection import NodeMask, Scores
@@ -24,7 +25,6 @@ class KeptScores(Kept):
     """
 
     __slots__ = (
-        "_by_group",
         "_grouped",
         "_groups",
         "_known",
@@ -34,9 +34,7 @@ class KeptScores(Kept):
         "adds_by_row",
         "asked",
         "keeps_rows",
-        "normalizes",
         "raw",
-        "values",
         "weighted",
     )
 
@@ -49,8 +47,8 @@ class KeptScores(Kept):
         )
         self.weighted = weighted
         self.keeps_rows = self.by_row or self.by_domain
-        self.normalizes = getattr(plugin, "normalize", None) is not None
-        self.adds_by_row = self.keeps_rows and not self.normalizes
+        normalizes = getattr(plugin, "normalize", None) is not None
+        self.adds_by_row = self.keeps_rows and not normalizes
         """Whether the raw scores are what counts, row by row."""
         self.raw: Scores = np.zeros(0, dtype=np.int64)
         """Over all rows, 0 where not asked; unless *keeps_rows*, over the feasible ones.
@@ -61,11 +59,7 @@ class KeptScores(Kept):
         self.asked: NodeMask = np.zeros(0, dtype=np.bool_)
         self._unasked: set[int] | None = None
         """The rows that are not *asked*; None where they are more than a few."""
-        self.values: Scores | None = None
-        """Normalized and weighted, over the feasible rows; None without an answer."""
-        self._by_group: tuple[AlikeRows, Scores] | None = None
-        """The groups of the feasible rows and the value of each, if *values* are made of them."""
-        self._normal = Kept(keepable=self.keepable, by_row=False)
+        self._normal = KeptNormal(weighted, keepable=self.keepable)
         self._silent = False
         self._known: dict[Values, int] = {}
         """The raw scores of rows with certain values."""
@@ -79,6 +73,14 @@ class KeptScores(Kept):
         return self.raw.nbytes + self.asked.nbytes + values + groups
 
     @property
+    def values(self) -> Scores | None:
+        """Normalized and weighted, over all rows; only the feasible count. None if there are none.
+
+        Nor are there any where the raw scores are added up by row.
+        """
+        return self._normal.values
+
+    @property
     def is_current(self) -> bool:
         """Whether nothing has to be asked if the same rows are feasible as the last time."""
         return self.stands and not self.stale_rows and (self.adds_by_row or self._normal.stands)
@@ -87,38 +89,55 @@ class KeptScores(Kept):
     def _is_about_no_row(self) -> bool:
         return self._groups is not None and self._groups.one_for_all
 
-    def update(
-        self, question: Question, rows: Rows, table: NodeTable, feasible: NodeMask | None
-    ) -> Rows | None:
-        """Bring the scores of the feasible *rows*, which *table* shows, up to date.
+    def update(self, question: Question, these: FeasibleRows) -> Rows | None:
+        """Bring the scores of the feasible rows up to date.
 
-        *feasible* is None if the same rows were feasible the last time. Returns rows among which
-        are all whose scores are new; None if there is none.
+        Returns rows among which are all whose scores are new; None if there is none.
 
         Raises:
             PluginError: If the plugin fails.
         """
-        if self._groups is not None and not self.keeps_rows and feasible is not None:
+        if self._groups is not None and not self.keeps_rows and not these.same:
             self._groups.forget_rows()
-        pending = self._pending(question.nodes, rows, feasible)
-        known = pending is not None and (
+        stood = self.stands
+        pending = self._pending(question.nodes, these)
+        if pending is None and (these.same or self._silent) and self._is_normal:
+            return None
+        patch = self._begin_patch(pending, these) if stood and not self.adds_by_row else None
+        known = pending is None or (
             self._take_known(pending) or self._take_known_groups(question, pending)
         )
-        if self.adds_by_row and (known or pending is None):
+        if known and self.adds_by_row:
             return pending
-        if pending is None and (feasible is None or self._silent) and self._normal.stands:
-            return None
+        if known and patch is not None and patch.apply(self.raw):
+            return patch.rows
         name, observer = self.weighted.plugin.name, question.observer
         to_ask = None if known else pending
         # One call: a plugin that scores well and normalizes badly has failed once, not each second
         # time.
-        return call_plugin("Score", name, observer, self._answer, question, to_ask, rows, table)
+        return call_plugin("Score", name, observer, self._answer, question, to_ask, these, patch)
 
-    def _pending(self, nodes: NodeTable, rows: Rows, feasible: NodeMask | None) -> Rows | None:
-        """Return those of *rows* whose raw scores are unknown or have changed; None for none."""
+    @property
+    def _is_normal(self) -> bool:
+        return self.adds_by_row or self._normal.stands
+
+    def _begin_patch(self, pending: Rows | None, these: FeasibleRows) -> Patch | None:
+        """Note the raw scores that *pending* had, and rows that are feasible no more."""
+        if not self.keeps_rows or these.turned is None or self._silent:
+            return None
+        if pending is not None and len(pending) > ROWS_REMEMBERED:
+            return None
+        if not self._normal.measure(self.raw, these):
+            return None
+        rows = {*these.turned, *(() if pending is None else pending.tolist())}
+        return Patch(self._normal, these, sorted(rows), self.raw)
+
+    def _pending(self, nodes: NodeTable, these: FeasibleRows) -> Rows | None:
+        """Return the feasible rows whose raw scores are unknown or have changed; None for none."""
+        rows, same = these.rows, these.same
         if not self.keeps_rows:
-            same = feasible is None or (self._silent and self._is_about_no_row)
-            return None if self.stands and same else rows
+            stands = same or (self._silent and self._is_about_no_row)
+            return None if self.stands and stands else rows
         if not self.stands:
             self.raw = np.zeros(len(nodes), dtype=np.int64)
             self.asked = np.zeros(len(nodes), dtype=np.bool_)
@@ -131,52 +150,56 @@ class KeptScores(Kept):
             self.asked[stale] = False
             if self._unasked is not None:
                 self._unasked.update(stale)
-        elif feasible is None:
+        elif same:
             return None
-        if self._unasked is None or (len(rows) < len(nodes) and feasible is None):
+        if self._unasked is None:
             pending = rows[~self.asked[rows]]
         else:
-            few = [row for row in self._unasked if feasible is None or feasible[row]]
-            pending = np.array(few, dtype=np.intp)
+            pending = np.array([row for row in self._unasked if these.mask[row]], dtype=np.intp)
         return pending if len(pending) else None
 
     def _answer(
-        self, question: Question, pending: Rows | None, rows: Rows, table: NodeTable
+        self, question: Question, pending: Rows | None, these: FeasibleRows, patch: Patch | None
     ) -> Rows | None:
         """Call the plugin for *pending*, and let it normalize; return the rows that are new."""
-        plugin, pod = self.weighted.plugin, question.pod
+        rows, table = these.rows, these.table
         if pending is not None and not self._score(question, pending, table):
             # Only about some rows has it something to say, against its promise: ask about all.
             self.give_up()
-            everything = self._pending(question.nodes, rows, None)
+            everything = self._pending(question.nodes, these)
             assert everything is not None, "nothing is kept"
             assert self._score(question, everything, table), "nothing is kept that contradicts"
-            pending = rows
+            pending, patch = rows, None
         if self.adds_by_row:
             assert pending is not None, "called without need"
             return pending
-        self._normal.give_up()
-        before, self._by_group = self._by_group, None
         if self._silent:
-            self.values, self._normal.stands = None, True
-            return rows
-        if self._normalize_groups(question, rows, table):
-            return rows if self._expand(before) else None
-        with table.recording() as reads:
-            normalized = normalized_scores_of(plugin, self._raw_of(rows), pod, table)
-        self.values = self._weigh(normalized)
-        question.settle(self._normal, reads)
+            spoke = self.values is not None
+            self._normal.give_up()
+            self._normal.put(None, these)
+            self._normal.stands = True
+            return rows if spoke else None
+        if patch is not None and not patch.tried and patch.apply(self.raw):
+            return patch.rows
+        self._normal.give_up()
+        changed = self._normalize_groups(question, these)
+        if changed is None:
+            raw = self._raw_of(these)
+            with table.recording() as reads:
+                normalized = normalized_scores_of(self.weighted.plugin, raw, question.pod, table)
+            self._normal.put(normalized, these)
+            question.settle(self._normal, reads)
+        elif not changed:
+            return None
+        if patch is not None:
+            patch.learn(self.raw)
         return rows
 
-    def _raw_of(self, rows: Rows) -> Scores:
-        """Return the raw score of each of the feasible *rows*."""
+    def _raw_of(self, these: FeasibleRows) -> Scores:
+        """Return the raw score of each feasible row."""
         if self._grouped is not None:
             return self._grouped.expand(self.raw)
-        return self.raw[rows] if self.keeps_rows and len(rows) < len(self.raw) else self.raw
-
-    def _weigh(self, normalized: Scores) -> Scores:
-        weight = self.weighted.weight
-        return normalized * weight if weight != 1 else normalized
+        return self.raw[these.rows] if self.keeps_rows and not these.everywhere else self.raw
 
     def _groups_of(self, table: NodeTable) -> AlikeRows | None:
         """Return the groups of the rows of *table*, if these are the rows that were grouped."""
@@ -184,31 +207,25 @@ class KeptScores(Kept):
             return None
         return self._groups.of(table)
 
-    def _normalize_groups(self, question: Question, rows: Rows, table: NodeTable) -> bool:
-        """Normalize the score of one row of each group, if there are groups; tell whether."""
+    def _normalize_groups(self, question: Question, these: FeasibleRows) -> bool | None:
+        """Normalize the score of one row of each group; tell whether any is new.
+
+        None without groups.
+        """
+        table = these.table
         alike = self._groups_of(table)
         if alike is None:
-            return False
+            return None
         assert self._groups is not None, "whose groups are they?"
-        raw = self.raw if self._grouped is alike else self._raw_of(rows).take(alike.first)
+        raw = self.raw if self._grouped is alike else self._raw_of(these).take(alike.first)
         plugin, some = self.weighted.plugin, table.select(alike.first)
         with table.recording() as reads:
             normalized = normalized_scores_of(plugin, raw, question.pod, some)
         if not self._groups.hold(reads):
-            return False
-        self._by_group = alike, self._weigh(normalized)
+            return None
+        changed = self._normal.put_groups(alike, normalized, these)
         question.settle(self._normal, reads)
-        return True
-
-    def _expand(self, before: tuple[AlikeRows, Scores] | None) -> bool:
-        """Give each row the value of its group; return whether that changes any *before*."""
-        assert self._by_group is not None, "nothing was normalized by group"
-        alike, values = self._by_group
-        # One pod more in a domain of a thousand mostly leaves all percentages as they are.
-        if before is not None and before[0] is alike and np.array_equal(before[1], values):
-            return False
-        self.values = alike.expand(values)
-        return True
+        return changed
 
     def _score(self, question: Question, pending: Rows, table: NodeTable) -> bool:
         """Ask for the raw scores of *pending*; False if they contradict those that are kept."""

@@ -4,17 +4,23 @@ Between two pods of a template few scores change, so totals are patched at those
 the rows that share the best total: a decision needs no pass over all rows unless none is left.
 """
 
+from typing import Final
+
 import numpy as np
 
 from scheduler.framework.kept import Question
+from scheduler.framework.kept_normal import FeasibleRows
 from scheduler.framework.kept_scores import KeptScores
-from scheduler.framework.rejection import Scores
+from scheduler.framework.rejection import NodeMask, Scores
 from scheduler.snapshot.arrays import Rows, resized
 from scheduler.snapshot.node_table import NodeTable
 from scheduler.snapshot.tie_break import TiedRows
 
-_PATCHED_AT_MOST = 64
+_PATCHED_AT_MOST: Final = 64
 """More totals than this are added up anew, all at once."""
+
+_INFEASIBLE: Final = -1
+"""Below every total."""
 
 
 class KeptTotals:
@@ -25,31 +31,35 @@ class KeptTotals:
         size: How many rows there are.
     """
 
-    __slots__ = ("_by_row", "_others", "_scored", "_scores", "_tied", "_totals")
+    __slots__ = ("_all", "_by_row", "_mask", "_scored", "_scores", "_tied", "_totals")
 
     def __init__(self, scores: list[KeptScores], size: int) -> None:
         self._scores = scores
         self._scored: Rows | None = None
         """The rows that were feasible when scores were added up the last time."""
+        self._mask: NodeMask | None = None
+        """The same over all rows; None if rows have other numbers since."""
         self._by_row: Scores = np.zeros(size, dtype=np.int64)
         """The sum of the scores that count row by row, over all rows."""
-        self._others: Scores | None = None
-        """The sum of all other scores, over the rows in *_scored*; None if there are none."""
-        self._totals: Scores = np.zeros(0, dtype=np.int64)
+        self._all: Scores = np.zeros(0, dtype=np.int64)
+        """The totals over all rows, below zero where not feasible."""
+        self._totals: Scores = self._all
         """Over the rows in *_scored*."""
         self._tied: TiedRows | None = None
 
     @property
     def size_bytes(self) -> int:
         """How much memory the arrays take."""
-        arrays = self._scored, self._by_row, self._others, self._totals
+        arrays = self._scored, self._mask, self._by_row, self._all
         taken = sum(each.nbytes for each in arrays if each is not None)
+        if self._totals is not self._all:
+            taken += self._totals.nbytes
         return taken + (0 if self._tied is None else self._tied.size_bytes)
 
     def rows_changed(self, size: int) -> None:
         """Note that rows were added, removed or numbered anew, and that there are *size* now."""
         self._by_row = resized(self._by_row, size)
-        self._tied = None
+        self._mask, self._tied = None, None
 
     def update(self, question: Question, rows: Rows, table: NodeTable) -> Scores:
         """Return the total of each of *rows*, all feasible, which *table* shows.
@@ -61,44 +71,55 @@ class KeptTotals:
         """
         if not self._scores:
             return np.ones(len(rows), dtype=np.int64)
-        scored, self._scored = self._scored, None
-        same = scored is not None and (rows is scored or np.array_equal(rows, scored))
-        feasible = None
-        if not same:
-            feasible = np.zeros(len(question.nodes), dtype=np.bool_)
-            feasible[rows] = True
+        these = self._feasible(rows, table, len(question.nodes))
+        first, self._scored = self._scored is None, None
         new_rows: list[Rows] = []
-        changed = not same
+        others: list[Rows] = []
         with question.observer.extension_point("Score"):
             for each in self._scores:
-                if same and each.is_current:
+                if these.same and each.is_current:
                     continue
-                new = each.update(question, rows, table, feasible)
-                if new is None:
-                    continue
-                if each.adds_by_row:
-                    new_rows.append(new)
-                else:
-                    changed = True
-        if scored is None:  # the first time, or a plugin failed the last time
+                new = each.update(question, these)
+                if new is not None:
+                    (new_rows if each.adds_by_row else others).append(new)
+        if first:  # or a plugin failed the last time
             new_rows = [np.arange(len(self._by_row))]
         if new_rows:
             self._add_up(new_rows)
-        if changed:
-            self._add_up_others()
-        self._scored = scored if same else rows
-        self._bring_up_to_date(new_rows, changed=changed)
+        self._scored, self._mask = rows, these.mask
+        self._bring_up_to_date(these, new_rows + others)
         return self._totals
 
     def best(
-        self, totals: Scores, seed: int, uid: str, table: NodeTable, rows_maximum: int
+        self, totals: Scores, seed: int, uid: str, nodes: NodeTable, rows_maximum: int
     ) -> Rows | None:
-        """Return the best rows of *table*, the winner first; None unless *totals* are the kept."""
-        if totals is not self._totals:
+        """Return the places of the best rows among those that were scored, the winner first.
+
+        None unless *totals* are the kept.
+        """
+        if totals is not self._totals or self._scored is None:
             return None
         if self._tied is None:
-            self._tied = TiedRows(totals, table.name_hashes)
-        return self._tied.first(seed, uid, rows_maximum)
+            self._tied = TiedRows(self._all, nodes.name_hashes)
+        first = self._tied.first(seed, uid, rows_maximum)
+        return first if len(self._scored) == len(self._all) else self._scored.searchsorted(first)
+
+    def _feasible(self, rows: Rows, table: NodeTable, size: int) -> FeasibleRows:
+        scored = self._scored
+        before = None if scored is None else self._mask
+        if (
+            scored is not None
+            and before is not None
+            and (rows is scored or np.array_equal(rows, scored))
+        ):
+            return FeasibleRows(rows, table, before, ())
+        mask = np.zeros(size, dtype=np.bool_)
+        mask[rows] = True
+        turned = None
+        if before is not None:
+            differ = (mask != before).nonzero()[0]
+            turned = differ.tolist() if len(differ) <= _PATCHED_AT_MOST else None
+        return FeasibleRows(rows, table, mask, turned)
 
     def _add_up(self, new_rows: list[Rows]) -> None:
         size = len(self._by_row)
@@ -112,26 +133,30 @@ class KeptTotals:
                 total += raw if weight == 1 else raw * weight
         self._by_row[rows] = total
 
-    def _add_up_others(self) -> None:
-        self._others = None
+    def _bring_up_to_date(self, these: FeasibleRows, new: list[Rows]) -> None:
+        """Add up totals: of *new* rows and those that turned feasible or no longer are, or all."""
+        turned = these.turned
+        count = sum(map(len, new))
+        if turned is None or self._tied is None or count + len(turned) > _PATCHED_AT_MOST:
+            self._all = self._sum(slice(None), these)
+            self._tied = None
+        elif count or turned:
+            rows = np.unique(np.concatenate([*new, np.array(turned, dtype=np.intp)]))
+            totals = self._sum(rows, these)
+            self._tied.put(rows, totals)
+            if these.same and not these.everywhere:
+                self._totals[these.rows.searchsorted(rows)] = totals
+        if these.everywhere:
+            self._totals = self._all
+        elif not these.same or self._tied is None:
+            self._totals = self._all[these.rows]
+
+    def _sum(self, rows: Rows | slice, these: FeasibleRows) -> Scores:
+        """Return the totals of some *rows*."""
+        totals = self._by_row[rows].copy()
         for each in self._scores:
             if not each.adds_by_row and each.values is not None:
-                self._others = each.values if self._others is None else self._others + each.values
-
-    def _bring_up_to_date(self, new_rows: list[Rows], *, changed: bool) -> None:
-        """Add up the totals of *new_rows*, or if others have *changed* as well, all."""
-        rows = self._scored
-        assert rows is not None, "no rows were scored"
-        everywhere = len(rows) == len(self._by_row)
-        if changed or self._tied is None or sum(map(len, new_rows)) > _PATCHED_AT_MOST:
-            by_row = self._by_row if everywhere else self._by_row[rows]
-            others = self._others
-            self._totals = by_row.copy() if others is None else by_row + others
-            self._tied = None
-            return
-        for new in new_rows:
-            places = new if everywhere else rows.searchsorted(new)
-            totals = self._by_row[new]
-            self._tied.put(
-                places, totals if self._others is None else totals + self._others[places]
-            )
+                totals += each.values[rows]
+        if not these.everywhere:
+            totals[~these.mask[rows]] = _INFEASIBLE
+        return totals

@@ -336,10 +336,10 @@ class KeptAnswers:
         """Call the score plugins whose answers do not stand."""
         return self.template.totals.update(self.question, rows, table)
 
-    def best(self, totals: Scores, seed: int, table: NodeTable, rows_maximum: int) -> Rows | None:
-        """Return the best rows of *table*, the winner first; None unless `score` gave *totals*."""
+    def best(self, totals: Scores, seed: int, rows_maximum: int) -> Rows | None:
+        """Return the places of the best rows, winner first; None unless `score` gave *totals*."""
         uid = self.question.pod.uid
-        return self.template.totals.best(totals, seed, uid, table, rows_maximum)
+        return self.template.totals.best(totals, seed, uid, self.question.nodes, rows_maximum)
 
     def search(self, plugin: str, pre_filtered: PreFilterResult) -> KeptSearch:
         """Return what the post-filter *plugin* found out for earlier pods."""

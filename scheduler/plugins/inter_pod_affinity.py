@@ -16,8 +16,8 @@ import numpy as np
 from scheduler.config.plugin_args import InterPodAffinityArgs
 from scheduler.errors import MalformedObject
 from scheduler.framework.cluster_event import NODE, POD, Action, Change, ClusterEvent, Requeue
+from scheduler.framework.normalize import MIN_MAX_MULTIPLIED_LAST
 from scheduler.framework.rejection import (
-    MAX_NODE_SCORE,
     NodeMask,
     Refused,
     Rejection,
@@ -47,6 +47,8 @@ class InterPodAffinity:
     each_world = True
     scores_by_row = True
     scores_alike = True
+    # Upstream's arithmetic: scoring.go, NormalizeScore.
+    normalize = MIN_MAX_MULTIPLIED_LAST
     needs = frozenset((Resource.NAMESPACE,))
 
     def __init__(self, args: InterPodAffinityArgs = InterPodAffinityArgs()) -> None:  # noqa: B008 - frozen
@@ -112,17 +114,6 @@ class InterPodAffinity:
         for sums in nodes.sum_terms(pod, TermKind.PREFERRED, weighted=True).values():
             raw += sums
         return raw if raw.any() or self._any_counted(pod, nodes) else None
-
-    def normalize(self, scores: Scores, pod: Pod, nodes: NodeTable) -> Scores:  # noqa: ARG002
-        """Scale so that the lowest raw score becomes 0 and the highest 100."""
-        if not len(scores):
-            return scores
-        least, most = int(scores.min()), int(scores.max())
-        if least == most:
-            return np.zeros_like(scores)
-        # Upstream multiplies last, and truncates: 29 of 100 become 28.
-        scaled: Scores = (MAX_NODE_SCORE * ((scores - least) / (most - least))).astype(np.int64)
-        return scaled
 
     def _any_counted(self, pod: Pod, nodes: NodeTable) -> bool:
         """Tell whether any pod counts.

@@ -15,6 +15,7 @@ from scheduler.cache.cluster_cache import ClusterCache
 from scheduler.cycle.comparing import difference
 from scheduler.cycle.scheduling import Attempt, decide
 from scheduler.framework.decision import Bind, Park, Retry
+from scheduler.framework.normalize import REVERSED
 from scheduler.framework.profile import Profile, Weighted
 from scheduler.framework.rejection import Rejection
 from scheduler.framework.templates import Templates
@@ -309,6 +310,42 @@ def test_a_row_with_the_numbers_of_a_rejected_one_is_rejected_without_a_call():
 
     # The plugin says in which order reasons are given, so a new one has it asked about all.
     assert calls == [([1, NODES], []), ([1], []), ([], [])]
+
+
+class CountedNormalize:
+    """A normalization that counts its calls."""
+
+    by_range = True
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def __call__(self, scores: Int64s, pod: Pod, nodes: NodeTable) -> Int64s:
+        self.calls += 1
+        return REVERSED(scores, pod, nodes)
+
+
+def test_scores_are_normalized_anew_only_if_the_lowest_or_highest_moves():
+    normalize, plugin = CountedNormalize(), Counting(pod_count, node_local=True)
+    vars(plugin)["normalize"] = normalize
+    asked = Asked(plugin)
+    asked.place("node-0", 50)
+    asked.decide(), asked.decide()
+    calls = []
+    for node, count in (
+        ("node-1", 10),  # what 10 become is not known yet
+        ("node-2", 10),
+        ("node-1", 90),  # rejected
+        ("node-3", 91),  # rejected, by the same filter
+        ("node-0", 10),  # the highest
+        ("node-0", 40),  # rejected: another row is the highest
+    ):
+        asked.place(node, count)
+        before = normalize.calls
+        asked.decide()
+        calls.append(normalize.calls - before - 1)  # one is that of the fresh answers
+
+    assert calls == [1, 0, 0, 0, 1, 1]
 
 
 def test_names_tell_rows_apart_that_have_the_same_numbers():
