@@ -131,7 +131,10 @@ class KeptNormal(Kept):
         before = self._by_group
         if before is not None and before[0] is alike and np.array_equal(before[1], values):
             return False
-        self.put(alike.expand(values), these)
+        if these.everywhere:
+            self._values = alike.expand(values * self.weight)
+        else:
+            self.put(alike.expand(values), these)
         self._by_group = alike, values
         return True
 

@@ -31,6 +31,7 @@ class KeptScores(Kept):
     """
 
     __slots__ = (
+        "_grouped",
         "_groups",
         "_known",
         "_misses",
@@ -57,7 +58,11 @@ class KeptScores(Kept):
         self.adds_by_row = self.keeps_rows and not normalizes
         """Whether the raw scores are what counts, row by row."""
         self.raw: Scores = np.zeros(0, dtype=np.int64)
-        """Over all rows, 0 where not asked; unless *keeps_rows*, over the feasible ones."""
+        """Over all rows, 0 where not asked; unless *keeps_rows*, over the feasible ones.
+
+        Over the groups of those if they are *_grouped*.
+        """
+        self._grouped: AlikeRows | None = None
         self.asked: NodeMask = np.zeros(0, dtype=np.bool_)
         self._unasked: set[int] | None = None
         """The rows that are not *asked*; None where they are more than a few."""
@@ -186,12 +191,9 @@ class KeptScores(Kept):
         if patch is not None and not patch.tried and patch.apply(self.raw):
             return patch.rows
         self._normal.give_up()
-        raw = self.raw
-        if self.keeps_rows and not these.everywhere:
-            raw = raw[rows]
-        changed = self._normalize_groups(question, raw, these)
+        changed = self._normalize_groups(question, these)
         if changed is None:
-            normalized, reads = self._normalize(question, raw, table)
+            normalized, reads = self._normalize(question, self._raw_of(these), table)
             self._normal.put(normalized, these)
             question.settle(self._normal, reads)
         elif not changed:
@@ -208,15 +210,19 @@ class KeptScores(Kept):
             normalized = normalized_scores_of(plugin, raw, question.pod, table)
         return normalized, reads
 
+    def _raw_of(self, these: FeasibleRows) -> Scores:
+        """Return the raw score of each feasible row."""
+        if self._grouped is not None:
+            return self._grouped.expand(self.raw)
+        return self.raw[these.rows] if self.keeps_rows and not these.everywhere else self.raw
+
     def _groups_of(self, table: NodeTable) -> AlikeRows | None:
         """Return the groups of the rows of *table*, if these are the rows that were grouped."""
         if self._groups is None or (self.keeps_rows and len(table) < len(self.raw)):
             return None
         return self._groups.of(table)
 
-    def _normalize_groups(
-        self, question: Question, raw: Scores, these: FeasibleRows
-    ) -> bool | None:
+    def _normalize_groups(self, question: Question, these: FeasibleRows) -> bool | None:
         """Normalize the score of one row of each group; tell whether any is new.
 
         None without groups.
@@ -226,8 +232,9 @@ class KeptScores(Kept):
         if alike is None:
             return None
         assert self._groups is not None, "whose groups are they?"
+        raw = self.raw if self._grouped is alike else self._raw_of(these).take(alike.first)
         some = table if self._normal.by_range else table.select(alike.first)
-        normalized, reads = self._normalize(question, raw.take(alike.first), some)
+        normalized, reads = self._normalize(question, raw, some)
         if not self._groups.hold(reads):
             return None
         changed = self._normal.put_groups(alike, normalized, these)
@@ -237,7 +244,7 @@ class KeptScores(Kept):
     def _score(self, question: Question, pending: Rows, table: NodeTable) -> bool:
         """Ask for the raw scores of *pending*; False if they contradict those that are kept."""
         nodes = question.nodes
-        self.stands = False
+        self.stands, self._grouped = False, None
         if self.keeps_rows:
             table = nodes if len(pending) == len(nodes) else nodes.select(pending)
         found = self._ask_groups(question, table)
@@ -287,7 +294,11 @@ class KeptScores(Kept):
         raw, reads = self._ask(question, table.select(alike.first))
         if not self._groups.hold(reads):
             return None
-        return (None if raw is None else alike.expand(raw)), reads
+        if raw is not None and self.keeps_rows:
+            raw = alike.expand(raw)
+        elif raw is not None:
+            self._grouped = alike  # a pass over all rows that only `normalize` may need
+        return raw, reads
 
     def _note_asked(self, rows: Rows) -> None:
         if len(rows) == len(self.asked):
