@@ -81,11 +81,11 @@ class KeptNormal(Kept):
     __slots__ = (
         "_bounds",
         "_by_group",
-        "_by_range",
         "_known",
         "_moves",
         "_range",
         "_values",
+        "by_range",
         "weight",
     )
 
@@ -93,7 +93,7 @@ class KeptNormal(Kept):
         super().__init__(keepable=keepable, by_row=False)
         self.weight = weighted.weight
         normalize = getattr(weighted.plugin, "normalize", None)
-        self._by_range = bool(getattr(normalize, "by_range", False))
+        self.by_range = bool(getattr(normalize, "by_range", False))
         self._values: Scores | None = None
         self._by_group: tuple[AlikeRows, Scores] | None = None
         """The groups of the feasible rows and the value of each, if *values* are made of them."""
@@ -140,7 +140,7 @@ class KeptNormal(Kept):
 
     def measure(self, raw: Scores, these: FeasibleRows) -> bool:
         """Tell whether `patch` may help, before *raw* scores change that were normalized."""
-        if not self._by_range or not self.stands or self._values is None:
+        if not self.by_range or not self.stands or self._values is None:
             return False
         if self._moves >= _MOVES_MAXIMUM:
             self._moves += 1

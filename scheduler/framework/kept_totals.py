@@ -141,7 +141,7 @@ class KeptTotals:
             self._all = self._sum(slice(None), these)
             self._tied = None
         elif count or turned:
-            rows = np.unique(np.concatenate([*new, np.array(turned, dtype=np.intp)]))
+            rows = np.concatenate([*new, np.array(turned, dtype=np.intp)])
             totals = self._sum(rows, these)
             self._tied.put(rows, totals)
             if these.same and not these.everywhere:

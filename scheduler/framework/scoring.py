@@ -78,7 +78,7 @@ def normalized_scores_of(plugin: ScorePlugin, raw: Scores, pod: Pod, nodes: Node
     normalize = getattr(plugin, "normalize", None)
     if normalize is not None:
         normalized = normalize(raw, pod, nodes)
-        check_scores(plugin.name, normalized, len(nodes))
+        check_scores(plugin.name, normalized, len(raw))
     if len(normalized):
         low, high = int(normalized.min()), int(normalized.max())
         if low < 0 or high > MAX_NODE_SCORE:
