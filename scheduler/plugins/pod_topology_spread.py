@@ -380,6 +380,8 @@ def _weigh(
     # Nodes without the key, unless they are ignored, are one more domain: upstream reads their
     # missing label as an empty value.
     domains = int(np.count_nonzero(np.bincount(ids + 1)))
+    if not nodes.has_label(constraint.key, ""):
+        return here, log(domains + 2)
     blank = nodes.labelled(constraint.key, "")
     if blank.any():  # the label is present and empty: the same domain as nodes without it
         domains -= int((ids == NO_DOMAIN).any())

@@ -107,11 +107,15 @@ class DomainView(ColumnView):
         self._read_by_domain(key, skewed.changes, column.changes)
         return read_only(skewed.beyond.take(self._gather(totals.slots)))
 
-    def has_label(self, key: str) -> bool:
-        """Whether any node of the cluster has a label *key*; if not, there are no domains of it."""
+    def has_label(self, key: str, value: str | None = None) -> bool:
+        """Whether any node of the cluster has a label *key*; if not, there are no domains of it.
+
+        With a *value*, whether one has or had that: a quick look before `labelled`.
+        """
         self._check()
         self._read_of_all(self._columns.labels.changes)
-        return self._columns.labels.has(key)
+        labels = self._columns.labels
+        return labels.has(key) and (value is None or value in labels.column(key).numbers)
 
     def sum_domains(
         self,

@@ -365,6 +365,7 @@ QUESTIONS = {
     "declaring": lambda view: view.declaring("feature"),
     "rows_of": lambda view: view.rows_of(["n1"]),
     "has_label": lambda view: view.has_label("zone"),
+    "has_label with a value": lambda view: view.has_label("zone", "z1"),
     "alike": lambda view: view.alike(["zone"]),
     "labels_position": lambda view: view.labels_position,
     "any_in_domain": lambda view: view.any_in_domain("zone", PodSet(None, EVERYTHING)),
@@ -510,3 +511,13 @@ def test_sums_over_some_nodes_follow_single_rows_too(monkeypatch):
     some = np.array([True, True, True, False])
     assert sums() == [4, 1, 4, 1]
     assert len(made) == 2
+
+
+def test_whether_any_node_has_a_label_or_its_value():
+    columns = ClusterColumns()
+    columns.add_node(make_node("n1", labels={"zone": ""}))
+    columns.add_node(make_node("n2", labels={"zone": "z1"}))
+    view = NodeTable(columns)
+
+    asked = [("zone",), ("zone", ""), ("zone", "z1"), ("zone", "z2"), ("rack",), ("rack", "")]
+    assert [view.has_label(*each) for each in asked] == [True, True, True, False, False, False]
