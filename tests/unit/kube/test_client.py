@@ -119,11 +119,21 @@ async def test_a_second_refusal_is_final(api, client):
 
 
 async def test_many_refusals_exchange_the_token_once(api, client):
-    api.plays(*(api.answers(401, "no") for _ in range(8)), *(api.answers() for _ in range(8)))
+    # All must be sent before the first refusal: one that comes later would have the new token.
+    all_sent = asyncio.Barrier(8)
+
+    async def refuses_the_first_token(request):
+        if request.headers["Authorization"] == "Bearer one":
+            await all_sent.wait()
+            return web.Response(status=401)
+        return web.Response(body=b"{}")
+
+    api.plays(*(refuses_the_first_token for _ in range(16)))
 
     await asyncio.gather(*(client.get("/x") for _ in range(8)))
 
-    assert {seen.headers["Authorization"] for seen in api.seen[8:]} == {"Bearer two"}
+    tokens = [seen.headers["Authorization"] for seen in api.seen]
+    assert tokens == ["Bearer one"] * 8 + ["Bearer two"] * 8
 
 
 async def test_a_watch_exchanges_its_token_too(api, client):
