@@ -8,11 +8,8 @@ import pytest
 from scheduler.model.objects import PodDisruptionBudget
 from scheduler.model.selectors import Selector
 from scheduler.plugins import NodeResourcesFit
-from scheduler.plugins.default_preemption import (
-    _SUBTRACTIONS_AT_ONCE,
-    DefaultPreemption,
-    _NamespaceBudgets,
-)
+from scheduler.plugins.default_preemption import DefaultPreemption
+from scheduler.snapshot.disruption_budgets import SUBTRACTIONS_AT_ONCE, NamespaceBudgets
 from scheduler.testing import make_node, make_object, make_pod
 from scheduler.testing.harness import bare_profile
 from tests.unit.plugins.preempting import (
@@ -168,7 +165,7 @@ def test_thousands_of_budgets_are_compared_with_the_pods_that_they_may_match(mon
 def test_a_search_pauses_while_pods_are_subtracted_from_thousands_of_budgets(monkeypatch):
     """Matched once and subtracted from 5,000 for each pod, they took 660 ms in one step."""
     steps = [0]
-    matching = _NamespaceBudgets.matching
+    matching = NamespaceBudgets.matching
 
     def counting(self, pod):
         found = matching(self, pod)
@@ -185,7 +182,7 @@ def test_a_search_pauses_while_pods_are_subtracted_from_thousands_of_budgets(mon
                     return end.value
                 steps.append(0)
 
-    monkeypatch.setattr(_NamespaceBudgets, "matching", counting)
+    monkeypatch.setattr(NamespaceBudgets, "matching", counting)
     excluding = {"matchExpressions": [{"key": "app", "operator": "NotIn", "values": ["none"]}]}
     limits = [
         make_object(
@@ -207,4 +204,4 @@ def test_a_search_pauses_while_pods_are_subtracted_from_thousands_of_budgets(mon
     preempt(incoming, nodes, pods, limits, using=bare_profile(NodeResourcesFit(), Pausing()))
 
     assert sum(steps) >= 600 * 3000
-    assert max(steps) <= _SUBTRACTIONS_AT_ONCE + 3000
+    assert max(steps) <= SUBTRACTIONS_AT_ONCE + 3000
