@@ -26,6 +26,7 @@ from scheduler.plugins.default_preemption import _DryRun
 from scheduler.preemption.preemptors import Preemptors
 from scheduler.queue.in_flight import InFlight
 from scheduler.queue.scheduling_queue import SchedulingQueue
+from scheduler.snapshot import disruption_budgets
 from scheduler.snapshot.node_table import NodeTable
 from tests.simulation.simulation import simulate
 
@@ -255,7 +256,7 @@ def test_finds_victims_that_are_given_back_in_reverse(monkeypatch):
 
 
 def test_finds_a_budget_whose_allowance_is_ignored(monkeypatch):
-    monkeypatch.setattr(default_preemption, "_protect", lambda budgets, pod, spent: False)
+    monkeypatch.setattr(disruption_budgets, "_subtract", lambda spent, matching, allowed: False)
 
     assert re.search("against a budget|ones would do", _caught())
 
