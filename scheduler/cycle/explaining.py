@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from scheduler.cycle.scheduling import Attempt, decide, nominated_rows, rows_to_score
+from scheduler.cycle.scheduling import Attempt, decide, nominated_rows, sample
 from scheduler.errors import PluginError
 from scheduler.framework import invoke
 from scheduler.framework.all_rejections import AllRejections, find_all_rejections
@@ -70,7 +70,7 @@ def explain(attempt: Attempt, decide: Callable[[Attempt], Decision] = decide) ->
     scored: tuple[str, ...] = ()
     scores: Scored | None = None
     if len(feasible):
-        table = nodes.select(rows_to_score(attempt, feasible))
+        table = nodes.select(sample(attempt, rejections.feasible).nonzero()[0])
         try:
             scores = score_nodes(attempt.profile, attempt.pod, table, attempt.observer)
             scored = tuple(table.names)

@@ -4,7 +4,7 @@ Source: ``pkg/scheduler/schedule_one.go`` (schedulingAlgorithm, schedulePod).
 """
 
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -50,10 +50,11 @@ from scheduler.framework.kept_search import KeptSearch, SearchMemory
 from scheduler.framework.observer import SILENT, Observer
 from scheduler.framework.plugin import FilterQuestion, PostFilterPlugin, Search
 from scheduler.framework.profile import Profile
-from scheduler.framework.rejection import Candidate, Proposal, Refusal, Scores
+from scheduler.framework.rejection import Candidate, NodeMask, Proposal, Refusal
 from scheduler.framework.scoring import score_nodes
 from scheduler.framework.templates import KeptAnswers, Templates
 from scheduler.model.pod import Pod
+from scheduler.snapshot.arrays import Rows
 from scheduler.snapshot.node_table import NodeTable
 from scheduler.snapshot.tie_break import best, hash_of
 
@@ -145,30 +146,15 @@ def schedule(attempt: Attempt) -> Cycle:
         yield PAUSE
         if attempt.extenders:
             filtered = yield from _filter_by_extenders(attempt, filtered, nodes)
-        rows = filtered.rows
-        if not len(rows):
+        if not len(filtered.rows):
             return (yield from _post_filter(attempt, kept, pre_filtered, filtered))
         if profile.percentage_of_nodes_to_score:
-            rows = rows_to_score(attempt, rows)
-        tied = rows
-        if len(rows) > 1:  # upstream does not score a single node, either
-            table = nodes.select(rows) if len(rows) < len(nodes) else nodes
-            totals = (
-                kept.score(rows, table)
-                if kept
-                else score_nodes(profile, pod, table, observer).totals
-            )
-            yield PAUSE
-            if attempt.extenders:
-                totals = yield from _add_extender_scores(attempt, totals, table)
-            first = kept.best(totals, attempt.seed, _TIES_SHOWN) if kept else None
-            if first is None:  # nothing is kept, or extenders have scored as well
-                first = best(totals, attempt.seed, pod.uid, table.name_hashes, _TIES_SHOWN)
-            tied = rows[first]
+            filtered = replace(filtered, feasible=sample(attempt, filtered.feasible))
+        chosen = yield from _choose(attempt, kept, filtered)
         names = nodes.names
-        ties = tuple([names[row] for row in tied.tolist()])
+        ties = tuple([names[row] for row in chosen.tolist()])
         assert ties
-        return Bind(pod, ties[0], evaluated=len(nodes), feasible=len(rows), ties=ties)
+        return Bind(pod, ties[0], evaluated=len(nodes), feasible=len(filtered.rows), ties=ties)
     except PluginError as error:
         return Retry(pod, str(error), plugin=error.plugin)
     except ExtenderError as error:
@@ -248,39 +234,48 @@ def _send(
     return responses
 
 
-def _add_extender_scores(
-    attempt: Attempt, totals: Scores, nodes: NodeTable
-) -> Generator[Step, ExtenderResponses, Scores]:
-    """Add the extenders' scores; none depends on another, so all requests are sent at once."""
+def _choose(
+    attempt: Attempt, kept: KeptAnswers | None, filtered: Filtered
+) -> Generator[Step, ExtenderResponses, Rows]:
+    """Score the feasible rows; return those with the best total, the winner first."""
+    nodes, pod, rows = attempt.nodes, attempt.pod, filtered.rows
+    if len(rows) == 1:  # upstream does not score a single node, either
+        return rows
+    table = nodes.select(rows) if len(rows) < len(nodes) else nodes
+    ranked, profile = None, attempt.profile
+    if kept and profile.score:
+        ranked = kept.score(filtered.feasible, rows, table)
+    scored = score_nodes(profile, pod, table, attempt.observer) if ranked is None else ranked
+    yield PAUSE
     requests = [
-        prioritize_request(extender, attempt.pod, nodes)
+        prioritize_request(extender, pod, table)
         for extender in attempt.extenders
-        if extender.prioritize_verb and is_interested(extender, attempt.pod)
+        if extender.prioritize_verb and is_interested(extender, pod)
     ]
-    if not requests:
-        return totals
-    responses = yield from _send(*requests)
-    for request, response in zip(requests, responses, strict=True):
-        totals = totals + read_scores(request, response, nodes)
-    return totals
+    if ranked is not None and not requests:
+        return ranked.best(attempt.seed, pod.uid, nodes, _TIES_SHOWN)
+    totals = scored.totals
+    if requests:  # no extender's scores depend on another's, so all requests are sent at once
+        responses = yield from _send(*requests)
+        for request, response in zip(requests, responses, strict=True):
+            totals = totals + read_scores(request, response, table)
+    return rows[best(totals, attempt.seed, pod.uid, table.name_hashes, _TIES_SHOWN)]
 
 
-def rows_to_score(
-    attempt: Attempt, rows: "np.typing.NDArray[np.intp]"
-) -> "np.typing.NDArray[np.intp]":
-    """Return which of the feasible *rows* are scored: all, unless the profile wants a sample.
+def sample(attempt: Attempt, feasible: NodeMask) -> NodeMask:
+    """Return which of the *feasible* rows are scored: all, unless the profile wants a sample.
 
     Upstream stops filtering once it has found enough nodes, and starts the next search behind them.
     Here every node is filtered anyway, and the sample is drawn by hash: it depends on no history.
     """
-    percentage = attempt.profile.percentage_of_nodes_to_score
-    if not percentage:
-        return rows
+    percentage, rows = attempt.profile.percentage_of_nodes_to_score, feasible.nonzero()[0]
     wanted = max(_FEWEST_NODES_TO_SCORE, len(attempt.nodes) * percentage // 100)
-    if len(rows) <= wanted:
-        return rows
+    if not percentage or len(rows) <= wanted:
+        return feasible
     order = np.argsort(hash_of(attempt.seed, attempt.pod.uid, attempt.nodes.name_hashes[rows]))
-    return np.sort(rows[order[:wanted]])  # in the table's order, in which columns are read fastest
+    drawn = np.zeros_like(feasible)
+    drawn[rows[order[:wanted]]] = True
+    return drawn
 
 
 def _post_filter(

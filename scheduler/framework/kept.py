@@ -145,12 +145,15 @@ class Groups:
     of the cluster. So it need be asked about one row of each group, whatever changed elsewhere.
     """
 
-    __slots__ = ("_alike", "_keys", "_position")
+    __slots__ = ("_alike", "_keys", "_position", "_table", "_view")
 
     def __init__(self) -> None:
         self._keys: frozenset[str] | None = None
         self._position = -1
         self._alike: AlikeRows | None = None
+        self._table: NodeTable | None = None
+        self._view: NodeTable | None = None
+        """One row of each group of *_table*: scores and their normalization ask for the same."""
 
     @property
     def size_bytes(self) -> int:
@@ -170,6 +173,13 @@ class Groups:
     def forget_rows(self) -> None:
         """Form the groups anew when they are needed: there are other rows."""
         self._position, self._alike = -1, None
+        self._table = self._view = None
+
+    def view(self, table: NodeTable, alike: AlikeRows) -> NodeTable:
+        """Return a view of one row of each of the groups *alike* of *table*."""
+        if self._view is None or self._table is not table:
+            self._table, self._view = table, table.select(alike.first)
+        return self._view
 
     def of(self, table: NodeTable) -> AlikeRows | None:
         """Return the groups of the rows of *table*, mostly the same as the last time."""

@@ -1,6 +1,6 @@
 """Normalized scores, kept while a few raw ones change or rows become feasible or not."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -14,6 +14,9 @@ from scheduler.snapshot.arrays import Rows
 from scheduler.snapshot.node_table import NodeTable
 
 VALUES_KEPT: Final = 1024
+_HIGHER_AT_MOST: Final = 64
+"""As many rows above the lowest raw score are normalized alone where the highest has moved."""
+
 _MOVES_MAXIMUM: Final = 4
 _TRIED_AGAIN_AFTER: Final = 16
 """Where the lowest or highest raw score moves with every pod, patching is not tried each time."""
@@ -129,7 +132,7 @@ class KeptNormal(Kept):
         """Take over the normalized *values* of groups; return whether any is new."""
         # One pod more in a domain of a thousand mostly leaves all percentages as they are.
         before = self._by_group
-        if before is not None and before[0] is alike and np.array_equal(before[1], values):
+        if before is not None and before[0] is alike and (before[1] == values).all():
             return False
         if these.everywhere:
             self._values = alike.expand(values * self.weight)
@@ -185,6 +188,54 @@ class KeptNormal(Kept):
             self._values[row] = known[score]
         return True
 
+    def stretch(
+        self,
+        raw: Scores,
+        these: FeasibleRows,
+        entered: Sequence[tuple[int, int]],
+        normalize: Callable[[Rows], Scores],
+    ) -> Rows | None:
+        """Let *normalize* look only at rows above the lowest raw score, after `patch` failed.
+
+        While pods draw each other to a node, the highest score moves with each of them, and most
+        nodes stay at the lowest. Returns the rows whose values are new; None if these are not few.
+        """
+        found, values = self._range, self._values
+        assert found is not None, "not measured"
+        assert values is not None, "nothing to patch"
+        if not found.at_lowest or any(score < found.lowest for _, score in entered):
+            return None
+        if len(these.rows) - found.at_lowest > _HIGHER_AT_MOST:
+            return None
+        higher = raw != found.lowest
+        lowest = ~higher
+        if not these.everywhere:
+            higher &= these.mask
+            lowest &= these.mask
+        arrived = [row for row, score in entered if score == found.lowest]
+        lowest[arrived] = False
+        stayed = int(lowest.argmax())
+        if not lowest[stayed]:
+            return None
+        rows = np.append(higher.nonzero()[0], stayed)
+        new = normalize(rows) * self.weight
+        if new[-1] != values[stayed]:
+            return None
+        changed = rows[new != values[rows]]
+        values[rows], values[arrived] = new, new[-1]
+        scores = raw[rows]
+        found.highest = int(scores.max())
+        found.at_highest = int(np.count_nonzero(scores == found.highest))
+        if found.highest == found.lowest:
+            found.at_highest = found.at_lowest
+        bounds = found.lowest, found.highest
+        if bounds != self._bounds:
+            self._bounds = bounds
+            self._known.clear()
+        self.learn([(row, raw.item(row)) for row in rows.tolist()])
+        self._moves, self._by_group = 0, None
+        return np.append(changed, np.array(arrived, dtype=np.intp))
+
     def learn(self, entered: Sequence[tuple[int, int]]) -> None:
         """Remember what the scores of rows were normalized to."""
         if self._values is None or len(self._known) > VALUES_KEPT:
@@ -222,6 +273,11 @@ class Patch:
         """Patch the scores for the *raw* ones of now; False if all have to be normalized anew."""
         self.tried = True
         return self._normal.patch(self._left, self._entered(raw))
+
+    def stretch(self, raw: Scores, normalize: Callable[[Rows], Scores]) -> Rows | None:
+        """Let *normalize* look at a few rows, if not all scores have to be normalized anew."""
+        found = self._normal.stretch(raw, self._these, self._entered(raw), normalize)
+        return None if found is None else np.append(found, self.rows)
 
     def learn(self, raw: Scores) -> None:
         """Remember what the scores of these rows were normalized to, now that all were."""

@@ -37,7 +37,6 @@ class KeptScores(Kept):
         "_misses",
         "_normal",
         "_silent",
-        "_unasked",
         "adds_by_row",
         "asked",
         "keeps_rows",
@@ -64,8 +63,6 @@ class KeptScores(Kept):
         """
         self._grouped: AlikeRows | None = None
         self.asked: NodeMask = np.zeros(0, dtype=np.bool_)
-        self._unasked: set[int] | None = None
-        """The rows that are not *asked*; None where they are more than a few."""
         self._normal = KeptNormal(weighted, keepable=self.keepable)
         self._silent = False
         self._known: dict[Values, int] = {}
@@ -150,22 +147,18 @@ class KeptScores(Kept):
         if not self.stands:
             self.raw = np.zeros(len(nodes), dtype=np.int64)
             self.asked = np.zeros(len(nodes), dtype=np.bool_)
-            self._unasked = None
             # About one row of each group is asked as soon as about one row of each feasible group.
             return rows if self._groups is None else np.arange(len(nodes))
-        if self.stale_rows:
-            stale = list(self.stale_rows)
-            self.stale_rows.clear()
-            self.asked[stale] = False
-            if self._unasked is not None:
-                self._unasked.update(stale)
-        elif same:
-            return None
-        if self._unasked is None:
+        stale = sorted(self.stale_rows)
+        self.stale_rows.clear()
+        self.asked[stale] = False
+        if these.turned is None:
             pending = rows[~self.asked[rows]]
-        else:
-            pending = np.array([row for row in self._unasked if these.mask[row]], dtype=np.intp)
-        return pending if len(pending) else None
+            return pending if len(pending) else None
+        # All others that are feasible were so the last time, and were asked about.
+        few = sorted({*stale, *these.turned}) if these.turned else stale
+        few = [row for row in few if these.mask.item(row) and not self.asked.item(row)]
+        return np.array(few, dtype=np.intp) if few else None
 
     def _answer(
         self, question: Question, pending: Rows | None, these: FeasibleRows, patch: Patch | None
@@ -188,8 +181,12 @@ class KeptScores(Kept):
             self._normal.put(None, these)
             self._normal.stands = True
             return rows if spoke else None
-        if patch is not None and not patch.tried and patch.apply(self.raw):
-            return patch.rows
+        if patch is not None:
+            if not patch.tried and patch.apply(self.raw):
+                return patch.rows
+            few = patch.stretch(self.raw, lambda rows: self._normalize_rows(question, rows))
+            if few is not None:
+                return few
         self._normal.give_up()
         changed = self._normalize_groups(question, these)
         if changed is None:
@@ -209,6 +206,10 @@ class KeptScores(Kept):
         with table.recording() as reads:
             normalized = normalized_scores_of(plugin, raw, question.pod, table)
         return normalized, reads
+
+    def _normalize_rows(self, question: Question, rows: Rows) -> Scores:
+        table = question.nodes.select(rows)
+        return normalized_scores_of(self.weighted.plugin, self.raw[rows], question.pod, table)
 
     def _raw_of(self, these: FeasibleRows) -> Scores:
         """Return the raw score of each feasible row."""
@@ -233,7 +234,7 @@ class KeptScores(Kept):
             return None
         assert self._groups is not None, "whose groups are they?"
         raw = self.raw if self._grouped is alike else self._raw_of(these).take(alike.first)
-        some = table if self._normal.by_range else table.select(alike.first)
+        some = table if self._normal.by_range else self._groups.view(table, alike)
         normalized, reads = self._normalize(question, raw, some)
         if not self._groups.hold(reads):
             return None
@@ -291,7 +292,7 @@ class KeptScores(Kept):
         if alike is None:
             return None
         assert self._groups is not None, "whose groups are they?"
-        raw, reads = self._ask(question, table.select(alike.first))
+        raw, reads = self._ask(question, self._groups.view(table, alike))
         if not self._groups.hold(reads):
             return None
         if raw is not None and self.keeps_rows:
@@ -301,21 +302,10 @@ class KeptScores(Kept):
         return raw, reads
 
     def _note_asked(self, rows: Rows) -> None:
-        if len(rows) == len(self.asked):
-            self.asked[:] = True
-            self._unasked = set()
-            return
-        self.asked[rows] = True
-        if self._unasked is not None:
-            self._unasked.difference_update(rows.tolist())
-        elif self.asked.all():
-            self._unasked = set()
+        self.asked[rows if len(rows) < len(self.asked) else slice(None)] = True
 
     def resize(self, size: int) -> None:
         """Let the rows that are new be among those that were not asked about."""
-        if self._unasked is not None:
-            self._unasked = {row for row in self._unasked if row < size}
-            self._unasked.update(range(len(self.raw), size))
         self.raw, self.asked = resized(self.raw, size), resized(self.asked, size)
         self._normal.give_up()
 

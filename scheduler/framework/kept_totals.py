@@ -31,7 +31,7 @@ class KeptTotals:
         size: How many rows there are.
     """
 
-    __slots__ = ("_all", "_by_row", "_mask", "_scored", "_scores", "_tied", "_totals")
+    __slots__ = ("_all", "_by_row", "_mask", "_scored", "_scores", "_tied")
 
     def __init__(self, scores: list[KeptScores], size: int) -> None:
         self._scores = scores
@@ -43,8 +43,6 @@ class KeptTotals:
         """The sum of the scores that count row by row, over all rows."""
         self._all: Scores = np.zeros(0, dtype=np.int64)
         """The totals over all rows, below zero where not feasible."""
-        self._totals: Scores = self._all
-        """Over the rows in *_scored*."""
         self._tied: TiedRows | None = None
 
     @property
@@ -52,8 +50,6 @@ class KeptTotals:
         """How much memory the arrays take."""
         arrays = self._scored, self._mask, self._by_row, self._all
         taken = sum(each.nbytes for each in arrays if each is not None)
-        if self._totals is not self._all:
-            taken += self._totals.nbytes
         return taken + (0 if self._tied is None else self._tied.size_bytes)
 
     def rows_changed(self, size: int) -> None:
@@ -61,17 +57,16 @@ class KeptTotals:
         self._by_row = resized(self._by_row, size)
         self._mask, self._tied = None, None
 
-    def update(self, question: Question, rows: Rows, table: NodeTable) -> Scores:
-        """Return the total of each of *rows*, all feasible, which *table* shows.
+    def update(self, question: Question, mask: NodeMask, rows: Rows, table: NodeTable) -> None:
+        """Bring the totals of *rows* up to date: all that are feasible by *mask*, shown by *table*.
 
-        The array is written to by the next decision.
+        *mask* is kept, and must not be written to any more.
 
         Raises:
             PluginError: If a plugin fails.
         """
-        if not self._scores:
-            return np.ones(len(rows), dtype=np.int64)
-        these = self._feasible(rows, table, len(question.nodes))
+        assert self._scores, "a profile without score plugins has no totals"
+        these = self._feasible(mask, rows, table)
         first, self._scored = self._scored is None, None
         new_rows: list[Rows] = []
         others: list[Rows] = []
@@ -86,35 +81,26 @@ class KeptTotals:
             new_rows = [np.arange(len(self._by_row))]
         if new_rows:
             self._add_up(new_rows)
-        self._scored, self._mask = rows, these.mask
+        self._scored, self._mask = rows, mask
         self._bring_up_to_date(these, new_rows + others)
-        return self._totals
 
-    def best(
-        self, totals: Scores, seed: int, uid: str, nodes: NodeTable, rows_maximum: int
-    ) -> Rows | None:
-        """Return the places of the best rows among those that were scored, the winner first.
+    @property
+    def totals(self) -> Scores:
+        """The total of each row that was scored, written to by the next decision."""
+        assert self._scored is not None, "no row was scored"
+        return self._all if len(self._scored) == len(self._all) else self._all[self._scored]
 
-        None unless *totals* are the kept.
-        """
-        if totals is not self._totals or self._scored is None:
-            return None
+    def best(self, seed: int, uid: str, nodes: NodeTable, rows_maximum: int) -> Rows:
+        """Return the best of the rows that were scored, the winner first."""
+        assert self._scored is not None, "no row was scored"
         if self._tied is None:
             self._tied = TiedRows(self._all, nodes.name_hashes)
-        first = self._tied.first(seed, uid, rows_maximum)
-        return first if len(self._scored) == len(self._all) else self._scored.searchsorted(first)
+        return self._tied.first(seed, uid, rows_maximum)
 
-    def _feasible(self, rows: Rows, table: NodeTable, size: int) -> FeasibleRows:
-        scored = self._scored
-        before = None if scored is None else self._mask
-        if (
-            scored is not None
-            and before is not None
-            and (rows is scored or np.array_equal(rows, scored))
-        ):
-            return FeasibleRows(rows, table, before, ())
-        mask = np.zeros(size, dtype=np.bool_)
-        mask[rows] = True
+    def _feasible(self, mask: NodeMask, rows: Rows, table: NodeTable) -> FeasibleRows:
+        before = None if self._scored is None else self._mask
+        if mask is before:
+            return FeasibleRows(rows, table, mask, ())
         turned = None
         if before is not None:
             differ = (mask != before).nonzero()[0]
@@ -144,12 +130,6 @@ class KeptTotals:
             rows = np.concatenate([*new, np.array(turned, dtype=np.intp)])
             totals = self._sum(rows, these)
             self._tied.put(rows, totals)
-            if these.same and not these.everywhere:
-                self._totals[these.rows.searchsorted(rows)] = totals
-        if these.everywhere:
-            self._totals = self._all
-        elif not these.same or self._tied is None:
-            self._totals = self._all[these.rows]
 
     def _sum(self, rows: Rows | slice, these: FeasibleRows) -> Scores:
         """Return the totals of some *rows*."""

@@ -39,7 +39,7 @@ from scheduler.framework.kept_search import KeptSearch
 from scheduler.framework.kept_totals import KeptTotals
 from scheduler.framework.observer import Observer
 from scheduler.framework.profile import Profile
-from scheduler.framework.rejection import NodeMask, Scores
+from scheduler.framework.rejection import NodeMask
 from scheduler.model.pod import Pod
 from scheduler.snapshot.arrays import Rows
 from scheduler.snapshot.node_table import NodeTable
@@ -332,14 +332,11 @@ class KeptAnswers:
         verdicts += apart.verdicts
         return Filtered(feasible, tuple(each for each in verdicts if each.nodes.any()))
 
-    def score(self, rows: Rows, table: NodeTable) -> Scores:
-        """Call the score plugins whose answers do not stand."""
-        return self.template.totals.update(self.question, rows, table)
-
-    def best(self, totals: Scores, seed: int, rows_maximum: int) -> Rows | None:
-        """Return the places of the best rows, winner first; None unless `score` gave *totals*."""
-        uid = self.question.pod.uid
-        return self.template.totals.best(totals, seed, uid, self.question.nodes, rows_maximum)
+    def score(self, feasible: NodeMask, rows: Rows, table: NodeTable) -> KeptTotals:
+        """Call the score plugins whose answers do not stand; *table* shows the *feasible* rows."""
+        totals = self.template.totals
+        totals.update(self.question, feasible, rows, table)
+        return totals
 
     def search(self, plugin: str, pre_filtered: PreFilterResult) -> KeptSearch:
         """Return what the post-filter *plugin* found out for earlier pods."""

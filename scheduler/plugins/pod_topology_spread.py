@@ -201,7 +201,7 @@ class PodTopologySpread:
         most = int(scores.max(initial=0))
         if most == 0:
             return np.where(counted, MAX_NODE_SCORE, 0)
-        fewest = int(scores.min(where=counted, initial=most))
+        fewest = int(scores[counted].min())
         reversed_scores = MAX_NODE_SCORE * (most + fewest - scores) // most
         return np.where(counted, reversed_scores, 0)
 
@@ -341,7 +341,7 @@ def _with_included(
         return
     cluster = nodes.cluster
     with_keys = _having(cluster, constraints) if every_key else np.ones(len(cluster), np.bool_)
-    wanted = tolerated = with_keys
+    wanted = tolerated = None
     required = required_of(pod)
     if not required.accepts_all and any(each.honors_affinity for each in constraints):
         wanted = required.mask(cluster)
@@ -349,9 +349,9 @@ def _with_included(
         tolerated = ~cluster.untolerated(pod.spec.tolerations)
     for each in constraints:
         included = with_keys
-        if each.honors_affinity:
+        if each.honors_affinity and wanted is not None:
             included = included & wanted
-        if each.honors_taints:
+        if each.honors_taints and tolerated is not None:
             included = included & tolerated
         yield each, included
 

@@ -58,7 +58,7 @@ class ColumnView:
     def __len__(self) -> int:
         self._check()
         self._read_of_all(self._columns.changes.size)
-        return len(self._columns) if self._rows is None else len(self._rows)
+        return len(self._columns.nodes if self._rows is None else self._rows)
 
     @property
     def generation(self) -> int:

@@ -184,7 +184,7 @@ class DomainView(ColumnView):
         found: dict[str, Int64s] = {}
         for key, sums, own, delta in self._terms(pod, kind, weighted=weighted):
             self._read_by_domain(key, sums.logs.sums, self._columns.terms[kind].changes)
-            found[key] = sums.of(own) + delta if self._changes else sums.of(own)
+            found[key] = sums.of(own) if delta is None else sums.of(own) + delta
         return found
 
     def any_terms(self, pod: Pod, kind: TermKind) -> Mapping[str, DomainPresence]:
@@ -196,12 +196,15 @@ class DomainView(ColumnView):
         for key, sums, own, delta in self._terms(pod, kind, weighted=False):
             self._read_by_domain(key, sums.logs.presence, self._columns.terms[kind].changes)
             self._read_of_all(sums.logs.anywhere)
-            found[key] = DomainPresence(sums.of(own) + delta > 0, sums.total + delta > 0)
+            if delta is None:
+                found[key] = DomainPresence(sums.of(own) > 0, np.full(len(own), sums.total > 0))
+            else:
+                found[key] = DomainPresence(sums.of(own) + delta > 0, sums.total + delta > 0)
         return found
 
     def _terms(
         self, pod: Pod, kind: TermKind, *, weighted: bool
-    ) -> Iterator[tuple[str, TermSums, Ids, Int64s]]:
+    ) -> Iterator[tuple[str, TermSums, Ids, Int64s | None]]:
         """Yield each key with its sums, each row's domain, and what what-if changes add there."""
         self._check()
         index = self._columns.terms[kind]
@@ -215,7 +218,7 @@ class DomainView(ColumnView):
         self._read_of_all(matching.keys_changes)
         for key in self._changed_keys(matching.by_key, index, incoming, weighted=weighted):
             own = self._gather(self._columns.labels.column(key).ids[: self._column_rows])
-            delta = np.zeros(len(own), dtype=np.int64)
+            delta = None
             if self._changes:
                 contribution = pod_contribution.of_terms(pod, there, index, key, weighted=weighted)
                 delta = np.where(own == NO_DOMAIN, 0, self._changes.sums(contribution))

@@ -11,6 +11,7 @@ from scheduler.cache.cluster_cache import ClusterCache
 from scheduler.config.configuration import read
 from scheduler.cycle.comparing import difference
 from scheduler.cycle.scheduling import Attempt, decide
+from scheduler.framework import kept_normal
 from scheduler.framework.decision import Bind
 from scheduler.framework.profile import Profile
 from scheduler.framework.registry import Registry
@@ -174,5 +175,6 @@ def test_kept_answers_by_domain_equal_fresh_ones(
 ) -> None:
     """Of a domain with more than a few rows it is not told which have changed."""
     monkeypatch.setattr(label_index, "_FEW_ROWS", few_rows)
+    monkeypatch.setattr(kept_normal, "_HIGHER_AT_MOST", few_rows)
 
     History(seed).run()

@@ -10,6 +10,7 @@ import pytest
 from scheduler.cache.cluster_cache import ClusterCache
 from scheduler.cycle.comparing import difference
 from scheduler.cycle.scheduling import Attempt, decide
+from scheduler.framework import kept_normal
 from scheduler.framework.decision import Bind, Park, Retry
 from scheduler.framework.normalize import REVERSED
 from scheduler.framework.profile import Profile, Weighted
@@ -143,25 +144,37 @@ def test_a_row_with_the_numbers_of_a_rejected_one_is_rejected_without_a_call():
 
 
 class CountedNormalize:
-    """A normalization that counts its calls."""
+    """A normalization that counts the rows that it is called for."""
 
     by_range = True
 
     def __init__(self) -> None:
-        self.calls = 0
+        self.rows: list[int] = []
 
     def __call__(self, scores: Int64s, pod: Pod, nodes: NodeTable) -> Int64s:
-        self.calls += 1
+        assert len(scores) == len(nodes)
+        self.rows.append(len(scores))
         return REVERSED(scores, pod, nodes)
 
 
-def test_scores_are_normalized_anew_only_if_the_lowest_or_highest_moves():
+@pytest.mark.parametrize(
+    ("higher_at_most", "rows"),
+    [
+        (64, [[3], [], [], [], [3], [2]]),
+        (1, [[NODES], [], [], [], [NODES - 2], [2]]),
+    ],
+)
+def test_scores_are_normalized_anew_only_if_the_lowest_or_highest_moves(
+    higher_at_most: int, rows: list[list[int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only the rows that are above the lowest then, with one of the lowest, if these are few."""
+    monkeypatch.setattr(kept_normal, "_HIGHER_AT_MOST", higher_at_most)
     normalize, plugin = CountedNormalize(), Counting(pod_count, node_local=True)
     vars(plugin)["normalize"] = normalize
     asked = Asked(plugin)
     asked.place("node-0", 50)
     asked.decide(), asked.decide()
-    calls = []
+    seen = []
     for node, count in (
         ("node-1", 10),  # what 10 become is not known yet
         ("node-2", 10),
@@ -171,11 +184,29 @@ def test_scores_are_normalized_anew_only_if_the_lowest_or_highest_moves():
         ("node-0", 40),  # rejected: another row is the highest
     ):
         asked.place(node, count)
-        before = normalize.calls
+        normalize.rows.clear()
         asked.decide()
-        calls.append(normalize.calls - before - 1)  # one is that of the fresh answers
+        seen.append(normalize.rows[:-1])  # the last are those of the fresh answers
 
-    assert calls == [1, 0, 0, 0, 1, 1]
+    assert seen == rows
+
+
+def test_rows_that_arrive_at_the_lowest_score_are_no_ones_that_stayed_there():
+    """Where no other row stayed, it is not known what the lowest score had become."""
+    normalize, plugin = CountedNormalize(), Counting(pod_count, node_local=True)
+    vars(plugin)["normalize"] = normalize
+    asked = Asked(plugin)
+    for number in range(NODES):
+        asked.place(f"node-{number}", 91 if number > 1 else 80 + number)
+    asked.decide(), asked.decide()
+    asked.place("node-0", 2)
+    for uid in [pod.uid for pod in asked.cache.assumed() if pod.node_name == "node-2"][:11]:
+        asked.cache.forget(uid)
+    normalize.rows.clear()
+    asked.decide()
+
+    assert normalize.rows == [3, 3], "the kept answer and the fresh one: 82, 81 and 80 pods"
+    assert asked.chosen == "node-2"
 
 
 def test_names_tell_rows_apart_that_have_the_same_numbers():
