@@ -149,16 +149,21 @@ class KeptScores(Kept):
             self.asked = np.zeros(len(nodes), dtype=np.bool_)
             # About one row of each group is asked as soon as about one row of each feasible group.
             return rows if self._groups is None else np.arange(len(nodes))
-        stale = sorted(self.stale_rows)
-        self.stale_rows.clear()
-        self.asked[stale] = False
+        asked, mask = self.asked, these.mask
+        if len(self.stale_rows) > ROWS_REMEMBERED:
+            asked[list(self.stale_rows)] = False
+        else:
+            for row in self.stale_rows:
+                asked[row] = False
         if these.turned is None:
-            pending = rows[~self.asked[rows]]
-            return pending if len(pending) else None
-        # All others that are feasible were so the last time, and were asked about.
-        few = sorted({*stale, *these.turned}) if these.turned else stale
-        few = [row for row in few if these.mask.item(row) and not self.asked.item(row)]
-        return np.array(few, dtype=np.intp) if few else None
+            pending = rows[~asked[rows]]
+        else:
+            # All others that are feasible were so the last time, and were asked about.
+            few = sorted({*self.stale_rows, *these.turned})
+            few = [row for row in few if mask.item(row) and not asked.item(row)]
+            pending = np.array(few, dtype=np.intp)
+        self.stale_rows.clear()
+        return pending if len(pending) else None
 
     def _answer(
         self, question: Question, pending: Rows | None, these: FeasibleRows, patch: Patch | None
@@ -266,11 +271,12 @@ class KeptScores(Kept):
         else:
             self.raw = raw
         question.settle(self, reads)
-        alike = self._groups_of(table)
-        if alike is None or len(table) < len(pending):
-            self._remember(pending)
-        elif self._may_be_known:
-            self._remember(alike.first)
+        if self._values_in is not None and not self._silent:
+            alike = self._groups_of(table)
+            if alike is None or len(table) < len(pending):
+                self._remember(pending)
+            elif self._may_be_known:
+                self._remember(alike.first)
         return True
 
     def _ask(self, question: Question, table: NodeTable) -> tuple[Scores | None, Reads]:
@@ -318,8 +324,8 @@ class KeptScores(Kept):
         scores = self._known_scores(rows)
         if scores is None:
             return False
-        self.raw[rows] = scores
-        self._note_asked(rows)
+        for row, score in zip(rows.tolist(), scores, strict=True):
+            self.raw[row], self.asked[row] = score, True
         return True
 
     def _take_known_groups(self, question: Question, rows: Rows) -> bool:
@@ -360,7 +366,7 @@ class KeptScores(Kept):
         return scores
 
     def _remember(self, rows: Rows) -> None:
-        if self._values_in is None or self._silent or len(rows) > ROWS_REMEMBERED:
+        if len(rows) > ROWS_REMEMBERED:
             return
         if len(self._known) > VALUES_KEPT:
             self._known.clear()

@@ -4,6 +4,7 @@ Between two pods of a template few scores change, so totals are patched at those
 the rows that share the best total: a decision needs no pass over all rows unless none is left.
 """
 
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 import numpy as np
@@ -81,8 +82,17 @@ class KeptTotals:
             new_rows = [np.arange(len(self._by_row))]
         if new_rows:
             self._add_up(new_rows)
+        changed, turned = new_rows + others, these.turned
+        if (
+            self._tied is not None
+            and turned is not None
+            and len(turned) + sum(map(len, changed)) <= _PATCHED_AT_MOST
+        ):
+            patched = {*turned, *(row for each in changed for row in each.tolist())}
+            self._tied.put(self._totals_of(patched, these))
+        else:
+            self._all, self._tied = self._sum(these), None
         self._scored, self._mask = rows, mask
-        self._bring_up_to_date(these, new_rows + others)
 
     @property
     def totals(self) -> Scores:
@@ -108,35 +118,38 @@ class KeptTotals:
         return FeasibleRows(rows, table, mask, turned)
 
     def _add_up(self, new_rows: list[Rows]) -> None:
+        """Add up the scores that count row by row, at *new_rows*."""
+        by_row = [(each.raw, each.weighted.weight) for each in self._scores if each.adds_by_row]
+        count = sum(map(len, new_rows))
+        if count <= _PATCHED_AT_MOST:  # number by number: NumPy's calls take longer
+            for row in {row for each in new_rows for row in each.tolist()}:
+                self._by_row[row] = sum([raw.item(row) * weight for raw, weight in by_row])
+            return
         size = len(self._by_row)
         # Without row numbers where there are all of them: that takes a sixth of the time.
         everywhere = any(len(each) == size for each in new_rows)
         rows = slice(None) if everywhere else np.concatenate(new_rows)
         total = np.zeros_like(self._by_row[rows])
-        for each in self._scores:
-            if each.adds_by_row:
-                raw, weight = each.raw[rows], each.weighted.weight
-                total += raw if weight == 1 else raw * weight
+        for raw, weight in by_row:
+            total += raw[rows] if weight == 1 else raw[rows] * weight
         self._by_row[rows] = total
 
-    def _bring_up_to_date(self, these: FeasibleRows, new: list[Rows]) -> None:
-        """Add up totals: of *new* rows and those that turned feasible or no longer are, or all."""
-        turned = these.turned
-        count = sum(map(len, new))
-        if turned is None or self._tied is None or count + len(turned) > _PATCHED_AT_MOST:
-            self._all = self._sum(slice(None), these)
-            self._tied = None
-        elif count or turned:
-            rows = np.concatenate([*new, np.array(turned, dtype=np.intp)])
-            totals = self._sum(rows, these)
-            self._tied.put(rows, totals)
-
-    def _sum(self, rows: Rows | slice, these: FeasibleRows) -> Scores:
-        """Return the totals of some *rows*."""
-        totals = self._by_row[rows].copy()
+    def _sum(self, these: FeasibleRows) -> Scores:
+        """Return the total of every row."""
+        totals = self._by_row.copy()
         for each in self._scores:
             if not each.adds_by_row and each.values is not None:
-                totals += each.values[rows]
+                totals += each.values
         if not these.everywhere:
-            totals[~these.mask[rows]] = _INFEASIBLE
+            totals[~these.mask] = _INFEASIBLE
         return totals
+
+    def _totals_of(self, rows: Iterable[int], these: FeasibleRows) -> Iterator[tuple[int, int]]:
+        """Return the totals of a few *rows*."""
+        others = [each.values for each in self._scores if not each.adds_by_row]
+        values = [each for each in others if each is not None]
+        for row in rows:
+            if these.mask.item(row):
+                yield row, self._by_row.item(row) + sum([each.item(row) for each in values])
+            else:
+                yield row, _INFEASIBLE

@@ -6,6 +6,7 @@ matter, so that the decision about one pod can be replayed alone
 (``docs/decisions/0004-stateless-ties.md``).
 """
 
+from collections.abc import Iterable
 from typing import Final
 
 import numpy as np
@@ -96,9 +97,9 @@ class TiedRows:
         size_bytes: int = self._rows.nbytes + self._hashes.nbytes + self._name_hashes.nbytes
         return size_bytes
 
-    def put(self, rows: Rows, totals: Int64s) -> None:
-        """Replace the totals of a few *rows*."""
-        for row, total in zip(rows.tolist(), totals.tolist(), strict=True):
+    def put(self, totals: Iterable[tuple[int, int]]) -> None:
+        """Replace the totals of a few rows, each given with its own."""
+        for row, total in totals:
             was = self._totals.item(row)
             self._totals[row] = total
             if was == total:

@@ -31,7 +31,7 @@ def test_kept_ties_equal_fresh_ones(data, size):
     for number in range(data.draw(st.integers(1, 12))):
         rows = data.draw(st.lists(st.integers(0, size - 1), max_size=4))
         new = {row: data.draw(scores) for row in rows}
-        ties.put(np.array(rows, dtype=np.intp), np.array([new[row] for row in rows], np.int64))
+        ties.put([(row, new[row]) for row in rows])
         for row in rows:
             totals[row] = new[row]
 
@@ -60,12 +60,12 @@ def test_ties_are_kept_without_looking_at_all_rows_again(monkeypatch):
     found = []
     monkeypatch.setattr(TiedRows, "_find", lambda _: found.append(len(totals)))
 
-    ties.put(np.array([0, 3]), np.array([4, 6]))
+    ties.put([(0, 4), (3, 6)])
     assert ties.first(0, "uid", 10).tolist() == [3]
-    ties.put(np.array([1, 2]), np.array([6, 2]))
+    ties.put([(1, 6), (2, 2)])
     assert sorted(ties.first(0, "uid", 10).tolist()) == [1, 3]
     assert not found
-    ties.put(np.array([1, 3]), np.array([1, 1]))
+    ties.put([(1, 1), (3, 1)])
     assert found == [4], "none is left"
 
 
@@ -74,8 +74,8 @@ def test_names_are_not_written_to():
     names.flags.writeable = False
     ties = TiedRows(np.ones(5, dtype=np.int64), names)
 
-    ties.put(np.array([0, 1]), np.array([0, 0]))
-    ties.put(np.array([0, 1]), np.array([1, 1]))
+    ties.put([(0, 0), (1, 0)])
+    ties.put([(0, 1), (1, 1)])
 
     assert sorted(ties.first(0, "uid", 10).tolist()) == [0, 1, 2, 3, 4]
 
