@@ -114,11 +114,13 @@ class TermGroup:
     times: WeightedPods
     weights: WeightedPods
 
-    def prepare(self) -> None:
-        """Derive now whatever a term index asks of the group."""
-        _ = self.labels_read, self.namespace_labels_read, self.times.named
-        self.times.prepare()
-        self.weights.prepare()
+    def preparing(self) -> Generator[None, None, None]:
+        """Derive in pieces whatever a term index asks of the group."""
+        _ = self.labels_read, self.namespace_labels_read
+        yield
+        _ = self.times.named
+        yield from self.times.preparing()
+        yield from self.weights.preparing()
 
     @cached_property
     def labels_read(self) -> frozenset[str]:
@@ -174,11 +176,13 @@ class PodAffinityTerms:
             self.__dict__["groups"] = groups
             entries = 0
             for group in chain.from_iterable(groups.values()):
-                group.prepare()
-                entries += group.times.named
+                entries += len(group.times.parts)
                 if entries >= PIECE_ENTRIES:
                     entries = 0
+                    yield from group.preparing()
                     yield
+                else:
+                    finish(group.preparing())
 
     def _grouped(self) -> Generator[None, None, Mapping[TermKind, tuple[TermGroup, ...]]]:
         found = {}
@@ -233,8 +237,11 @@ def _groups(
             yield
         by_key.setdefault(term.topology_key, []).append((term.incoming, term.weight))
     groups: list[TermGroup] = []
-    for index, (key, alike) in enumerate(by_key.items(), 1):
-        if index % PIECE_ENTRIES == 0:
+    entries = 0
+    for key, alike in by_key.items():
+        entries += len(alike)
+        if entries >= PIECE_ENTRIES:
+            entries = 0
             yield
         times = sum_up((pods, 1) for pods, _ in alike)
         preferred = terms[0].kind is TermKind.PREFERRED

@@ -1,11 +1,12 @@
 """Which pods are counted: by namespace and labels, alone or several with weights."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from scheduler.model.match_index import MatchIndex
+from scheduler.model.pieces import PIECE_ENTRIES, finish
 from scheduler.model.selectors import DOES_NOT_EXIST, NOT_IN, Selector
 
 if TYPE_CHECKING:
@@ -132,12 +133,12 @@ class WeightedPods:
 
     @cached_property
     def _index(self) -> "_PartIndex":
-        return _PartIndex(self.parts)
+        return finish(_PartIndex.building(self.parts))
 
-    def prepare(self) -> None:
-        """Derive now what `weight` would derive at its first call."""
-        if len(self.parts) > _FEW:
-            _ = self._index
+    def preparing(self) -> Generator[None, None, None]:
+        """Derive in pieces what `weight` would derive at its first call."""
+        if len(self.parts) > _FEW and "_index" not in self.__dict__:
+            self.__dict__["_index"] = yield from _PartIndex.building(self.parts)
 
     @property
     def compared(self) -> int:
@@ -186,24 +187,38 @@ class _PartIndex:
 
     __slots__ = ("_defaults", "_ruled_out", "compared", "others")
 
-    def __init__(self, parts: Iterable[_Part]) -> None:
+    def __init__(self) -> None:
         self.others: MatchIndex[_Part] = MatchIndex()
         self.compared = 0
         self._defaults: dict[str | None, int] = {}
         # By namespace: the parts that a label rules out, or a label of some key.
         self._ruled_out: dict[str | None, dict[tuple[str, str] | str, dict[_Part, None]]] = {}
+
+    @classmethod
+    def building(cls, parts: Iterable[_Part]) -> Generator[None, None, "_PartIndex"]:
+        """Build an index of *parts* in pieces."""
+        index = cls()
+        entries = 0
         for part in parts:
-            pods, weight = part
-            if pods.terminating and not pods.scopes and _only_excludes(pods.selector):
-                for namespace in (None,) if pods.namespaces is None else pods.namespaces:
-                    self._defaults[namespace] = self._defaults.get(namespace, 0) + weight
-                    for label in _excluded(pods.selector):
-                        by_label = self._ruled_out.setdefault(namespace, {})
-                        by_label.setdefault(label, {})[part] = None
-            else:
-                self.others.add(part, pods.namespaces, pods.selector)
-                if _only_excludes(pods.selector):
-                    self.compared += 1 + len(pods.selector.requirements or ())
+            entries += part[0].compared
+            if entries >= PIECE_ENTRIES:
+                entries = 0
+                yield
+            index._add(part)
+        return index
+
+    def _add(self, part: _Part) -> None:
+        pods, weight = part
+        if pods.terminating and not pods.scopes and _only_excludes(pods.selector):
+            for namespace in (None,) if pods.namespaces is None else pods.namespaces:
+                self._defaults[namespace] = self._defaults.get(namespace, 0) + weight
+                for label in _excluded(pods.selector):
+                    by_label = self._ruled_out.setdefault(namespace, {})
+                    by_label.setdefault(label, {})[part] = None
+        else:
+            self.others.add(part, pods.namespaces, pods.selector)
+            if _only_excludes(pods.selector):
+                self.compared += 1 + len(pods.selector.requirements or ())
 
     def default(self, namespace: str, labels: Mapping[str, str]) -> int:
         """Return the sum of the parts that only exclude labels, and exclude none of *labels*."""

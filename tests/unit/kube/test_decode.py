@@ -5,6 +5,7 @@ import pytest
 
 from scheduler.kube.decode import Bookmark, ObjectChanged, ObjectDecoder, Unreadable, WatchError
 from scheduler.kube.watched import NODES, PODS, REPLICA_SETS, WATCHED
+from scheduler.model.affinity_terms import TermKind
 from scheduler.model.fact import Resource
 from scheduler.model.pieces import PIECE_ENTRIES
 
@@ -178,10 +179,10 @@ def test_a_line_means_the_same_in_pieces(line, raw):
     assert found == ObjectDecoder(watched).event(line)
 
 
-def of_terms(count):
+def of_terms(count, keys=3):
     terms = [
         {
-            "topologyKey": f"example.com/key-{index % 3}",
+            "topologyKey": f"example.com/key-{index % keys}",
             "labelSelector": {"matchLabels": {"app": f"app-{index}"}},
         }
         for index in range(count)
@@ -205,6 +206,17 @@ def test_a_large_object_is_read_in_pieces(watched, spec):
 
     assert found == ObjectDecoder(watched).event(line)
     assert pieces >= 5000 // PIECE_ENTRIES
+
+
+def test_terms_of_one_key_are_indexed_in_pieces():
+    """They are one group: pieces of so many groups would be one piece."""
+    found = read({"metadata": METADATA, "spec": of_terms(5000, keys=1)})
+    terms = found.object.affinity_terms
+
+    pauses = sum(1 for _ in terms.grouping())
+
+    assert len(terms.groups[TermKind.REQUIRED_ANTI_AFFINITY]) == 1
+    assert pauses >= 2 * 5000 // PIECE_ENTRIES, "terms are put together, and then indexed"
 
 
 def test_a_pod_that_was_read_in_pieces_leaves_nothing_to_derive():
