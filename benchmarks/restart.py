@@ -17,8 +17,6 @@ import asyncio
 import contextlib
 import itertools
 import json
-import math
-import re
 import threading
 import time
 import uuid
@@ -33,6 +31,7 @@ from benchmarks.memory import TEMPLATES, node_line, pod_line
 from benchmarks.usage import usage_of
 from hack.api import ApiError, AsyncApi
 from hack.control_plane import ControlPlane
+from hack.histograms import buckets, longest
 from hack.running_scheduler import RunningScheduler
 from hack.waiting import until
 
@@ -189,22 +188,6 @@ class Arrivals:
                 with contextlib.suppress(ApiError, aiohttp.ClientError):
                     await api.request("POST", f"/api/v1/namespaces/{_NAMESPACE}/pods", body)
                     self.created += 1
-
-
-def buckets(exposition: str, name: str) -> dict[float, float]:
-    """Return the cumulative counts of a histogram without labels, by upper bound."""
-    found = re.findall(rf'^{name}_bucket{{le="([^"]+)"}} (\S+)$', exposition, re.MULTILINE)
-    return {math.inf if bound == "+Inf" else float(bound): float(count) for bound, count in found}
-
-
-def longest(before: dict[float, float], after: dict[float, float]) -> float:
-    """Return the bound of the highest bucket that has counted in between; 0 where none has."""
-    below, highest = 0.0, 0.0
-    for bound in sorted(after):
-        grown = after[bound] - before.get(bound, 0.0)
-        if grown > below:
-            below, highest = grown, bound
-    return highest
 
 
 @dataclass

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hack.api import ApiError, AsyncApi, NotFoundError
 from hack.control_plane import ControlPlane
+from hack.histograms import buckets, longest
 from hack.hostile.churn import churned_pod
 from hack.hostile.inside import path_of
 from hack.hostile.judge import SLOWDOWN_MAXIMUM
@@ -31,6 +32,7 @@ from hack.running_scheduler import RunningScheduler
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from hack.histograms import Buckets
     from hack.hostile.kind import Json, Kind
     from hack.hostile.measure import Settings
     from hack.processes import Process
@@ -38,7 +40,7 @@ if TYPE_CHECKING:
 OURS: Final = "py-scheduler"
 THEIRS: Final = "default-scheduler"
 _DECISIONS: Final = "scheduler_scheduling_algorithm_duration_seconds"
-_STALLS: Final = "py_scheduler_loop_stall_seconds_bucket"
+_STALLS: Final = "py_scheduler_loop_stall_seconds"
 _SETTLED_SECONDS: Final = 120.0
 _POLL_SECONDS: Final = 0.2
 _REFUSED_FOR_SIZE: Final = (400, 413, 422, 500)
@@ -94,10 +96,9 @@ class Scheduler:
         text = self._scrape()
         return _sample(text, f"{_DECISIONS}_sum"), _sample(text, f"{_DECISIONS}_count")
 
-    def stalls(self) -> dict[float, float]:
-        """Return how many steps of the loop there were up to each bound, by bound in seconds."""
-        series = re.findall(rf'^{_STALLS}{{le="([^"]+)"}} (\S+)$', self._scrape(), re.MULTILINE)
-        return {float(bound): float(count) for bound, count in series}
+    def stalls(self) -> Buckets:
+        """Return how many steps of the loop there were up to each bound in seconds."""
+        return buckets(self._scrape(), _STALLS)
 
     def memory(self) -> int:
         """Return its resident bytes."""
@@ -109,16 +110,6 @@ class Scheduler:
 def _sample(text: str, name: str) -> float:
     found = re.search(rf"^{name} (\S+)$", text, re.MULTILINE)
     return float(found[1]) if found else 0.0
-
-
-def longest_stall(before: dict[float, float], after: dict[float, float]) -> float:
-    """Return the bound of the highest bucket that counted a step between two readings."""
-    higher, longest = 0.0, 0.0
-    for bound in sorted(after):
-        new = after[bound] - before.get(bound, 0.0)
-        if new > higher:
-            higher, longest = new, bound
-    return longest
 
 
 class Live:
@@ -157,7 +148,7 @@ class Live:
         await asyncio.sleep(_REST_SECONDS)
         for scheduler in self._schedulers:
             sides[scheduler.name].memory.append(scheduler.memory())
-        sides[OURS].stall = longest_stall(stalls, self._schedulers[0].stalls())
+        sides[OURS].stall = longest(stalls, self._schedulers[0].stalls())
         return size, sides
 
     async def _decide(self, kind: Kind, scheduler: Scheduler, side: Side, paths: list[str]) -> int:

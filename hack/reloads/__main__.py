@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 import yaml
 
 from hack.control_plane import ControlPlane
+from hack.histograms import buckets, longest
 from hack.manifests import objects, template
 from hack.reloads.trial import Trial, quantile
 from hack.running_scheduler import RunningScheduler
@@ -113,15 +114,6 @@ def check_replicas(replicas: Sequence[RunningScheduler]) -> list[str]:
     return wrong
 
 
-def stall(replica: RunningScheduler) -> float:
-    """Return the bound below which all stalls of the event loop were."""
-    buckets = re.findall(
-        r'py_scheduler_loop_stall_seconds_bucket{le="([^"]+)"} (\S+)', replica.get("/metrics")[1]
-    )
-    count = max((float(value) for _, value in buckets), default=0.0)
-    return min((float(le) for le, value in buckets if float(value) == count), default=0.0)
-
-
 def tell(trial: Trial, replicas: Sequence[RunningScheduler], seconds: float) -> int:
     """Print the figures; return the exit code."""
     total = sum(trial.became.values())
@@ -140,7 +132,8 @@ def tell(trial: Trial, replicas: Sequence[RunningScheduler], seconds: float) -> 
     for each in replicas:
         if each.process.running:
             applied = len(each.lines("configuration.applied"))
-            print(f"{each.name}: {applied} applied, no stall above {stall(each):g} s")
+            stall = longest({}, buckets(each.get("/metrics")[1], "py_scheduler_loop_stall_seconds"))
+        print(f"{each.name}: {applied} applied, no stall above {stall:g} s")
     for line in trial.wrong[:20]:
         print(f"WRONG: {line}")
     print(f"reloads: {total} changes, {len(trial.wrong)} violations")

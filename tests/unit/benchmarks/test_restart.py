@@ -4,10 +4,8 @@ import pytest
 
 from benchmarks.memory import TEMPLATES
 from benchmarks.restart import (
-    buckets,
     copied_nodes,
     copied_pods,
-    longest,
     node_document,
     node_name,
     pod_document,
@@ -58,14 +56,3 @@ def test_the_originals_and_copies_of_nodes_are_all_nodes():
         ]
 
     assert sorted(names) == [node_name(number) for number in range(20)]
-
-
-def test_the_highest_bucket_that_has_counted_is_the_longest_stall():
-    text = (
-        'stall_bucket{{le="0.5"}} {}\nstall_bucket{{le="1.0"}} {}\nstall_bucket{{le="+Inf"}} {}\n'
-    )
-    before, after = (buckets(text.format(*counts), "stall") for counts in ((2, 3, 3), (4, 6, 6)))
-
-    assert longest(before, after) == 1.0
-    assert longest({}, after) == 1.0
-    assert longest(after, after) == 0.0

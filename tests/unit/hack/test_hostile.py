@@ -10,7 +10,7 @@ from hack.hostile.churn import Kept, churn, churned_pod, kept_problems
 from hack.hostile.inside import Cluster, CpuTimeLoop
 from hack.hostile.kind import FULL_BYTES, Where
 from hack.hostile.kinds import KINDS
-from hack.hostile.live import OURS, THEIRS, Side, course_problem, longest_stall, side_problems
+from hack.hostile.live import OURS, THEIRS, Side, course_problem, side_problems
 from hack.hostile.measure import Cost, Settings, json_bytes, measure, plain_node
 from hack.hostile.tables import caches, entries, grown
 from scheduler.model.quantity import nanos
@@ -195,14 +195,6 @@ def test_tables_of_modules_count_as_those_of_objects():
 
 
 # On a control plane.
-
-
-def test_the_longest_stall_is_the_highest_bucket_that_counted_since():
-    before = {0.005: 10.0, 0.01: 12.0, 0.02: 12.0, float("inf"): 12.0}
-    after = {0.005: 15.0, 0.01: 18.0, 0.02: 19.0, float("inf"): 19.0}
-
-    assert longest_stall(before, after) == 0.02
-    assert longest_stall(before, before) == 0.0
 
 
 def test_a_slowdown_counts_where_kube_scheduler_has_less():

@@ -278,7 +278,7 @@ def spin_in_a_bare_except():
 
 
 def sleep():
-    time.sleep(OWN_SECONDS)
+    time.sleep(OWN_SECONDS)  # a call that blocks is what is interrupted: nothing waits for its end
 
 
 @pytest.mark.parametrize("does", [spin, spin_on_exceptions, spin_in_a_bare_except, sleep])
