@@ -212,6 +212,9 @@ class Pod(Struct, Raw, frozen=True, dict=True, gc=True):
         yield
         yield from template.checking()
         if self.node_name:
+            yield
+            _ = template.demand.nonzero_requests, template.demand.host_ports
+            yield
             yield from template.affinity_terms.grouping()
 
     def share_node_name(self, name: str) -> None:

@@ -267,6 +267,7 @@ class PodTemplate:
         if self._checked:
             return
         _ = self.demand.placed_requests, self.demand.requests
+        yield
         for index, constraint in enumerate(self.spec.topology_spread_constraints):
             if index % PIECE_ENTRIES == 0:
                 yield
