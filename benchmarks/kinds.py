@@ -43,6 +43,8 @@ class Kind:
         workloads: How many workloads there are beside it.
         alike: Whether those say the same, each of itself.
         one_a_node: Whether a node takes only one of them.
+        uneven: Whether no two nodes have the same sums of requests: each decision then changes a
+            row to numbers that none has met.
     """
 
     spec: Callable[[str], Spec]
@@ -50,6 +52,7 @@ class Kind:
     workloads: int = 50
     alike: bool = False
     one_a_node: bool = False
+    uneven: bool = False
 
 
 def _term(app: str, key: str) -> Spec:
@@ -86,6 +89,7 @@ def _zones(_: str) -> Spec:
 
 KINDS: Final = {
     PLAIN: Kind(_plain),
+    "plain, on nodes of which no two are alike": Kind(_plain, uneven=True),
     "node affinity to half of the zones": Kind(_zones),
     "hard spread over zones": Kind(_spread("DoNotSchedule")),
     "soft spread over zones": Kind(_spread("ScheduleAnyway")),
@@ -103,11 +107,11 @@ class PodMaker:
     Pods then share what they share in the process, and nothing else.
     """
 
-    def __init__(self, kind: Kind, app: str) -> None:
+    def __init__(self, kind: Kind, app: str, requests: tuple[str, str] = ("100m", "128Mi")) -> None:
         self._app = app
         spec = kind.spec(app) if kind.alike or app == MEASURED else {}
-        requests = {"cpu": "100m", "memory": "128Mi"}
-        container = {"name": "main", "image": "app", "resources": {"requests": requests}}
+        resources = {"requests": dict(zip(("cpu", "memory"), requests, strict=True))}
+        container = {"name": "main", "image": "app", "resources": resources}
         name, node = _NAME.decode(), _NODE.decode()
         pod = {
             "metadata": {
@@ -153,6 +157,10 @@ def cluster(kind: Kind, nodes: int, pods: int) -> ClusterCache:
     for index in range(pods):
         maker = measured if index < own else makers[index % kind.workloads]
         cache.add_pod(maker.make(index, f"node-{index % nodes}"))
+    if kind.uneven:
+        for index in range(nodes):
+            requests = f"{1 + index % 97}m", f"{1 + index // 97}Mi"
+            cache.add_pod(PodMaker(kind, f"uneven-{index}", requests).make(0, f"node-{index}"))
     return cache
 
 
