@@ -60,7 +60,10 @@ class ChangeLog:
     def abandon(self) -> None:
         """Note that readers have to read anew, and nothing more after that."""
         self.note_all()
-        self.abandoned, self.catch_up = True, None
+        self.abandoned = True
+        # Both lead back to the column, which would otherwise wait for a full garbage collection:
+        # arrays over all nodes do not count for when that comes.
+        self.value_in = self.catch_up = None
 
     def since(self, position: int) -> "array[int] | None":
         """Return the rows that have changed after *position*; None if any may have."""

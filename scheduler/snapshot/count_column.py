@@ -60,7 +60,7 @@ class CountColumn:
     def abandon(self) -> None:
         """Tell readers that this column is no longer updated: another may take its place."""
         if self._changes is not None:
-            self._changes.note_all()
+            self._changes.abandon()
 
     def __getitem__(self, row: int) -> int:
         if self._array is None:

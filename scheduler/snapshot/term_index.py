@@ -208,8 +208,8 @@ class TermIndex:
         if not self._domains:
             # Without terms they only take memory.
             self._forget_changes()
-            self._kept.clear()
-            self._kept_bytes = 0
+            while self._kept:
+                self._drop_oldest()
 
     def sums(self, incoming: Incoming, *, weighted: bool = False) -> Mapping[str, TermSums]:
         """Return the sums of the terms that match *incoming*, by topology key.
@@ -253,8 +253,13 @@ class TermIndex:
         self._kept_bytes += size_bytes - kept.size_bytes
         kept.size_bytes = size_bytes
         while self._kept_bytes > _SUMS_BYTES_KEPT and len(self._kept) > 1:
-            self._kept_bytes -= self._kept.popitem(last=False)[1].size_bytes
+            self._drop_oldest()
         return kept
+
+    def _drop_oldest(self) -> None:
+        _, dropped = self._kept.popitem(last=False)
+        self._kept_bytes -= dropped.size_bytes
+        dropped.abandon()
 
     def _add(self, group: TermGroup, value: str, count: int) -> None:
         self.changes.note_all()
