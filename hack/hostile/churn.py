@@ -8,6 +8,7 @@ be placed, one in five belongs to another scheduler and is bound already.
 from __future__ import annotations
 
 import asyncio
+import gc
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -36,6 +37,9 @@ _FILLED_PODS: Final = 6000
 """So many pods fill every table that has a bound."""
 _CACHE_BYTES_MAXIMUM: Final = 4_000_000
 _MEMORY_BYTES_ALLOWED: Final = 5_000_000
+_GARBAGE_MAXIMUM: Final = 1.0
+"""How many objects of a pod may wait for the garbage collector, which comes by their number: an
+array over all nodes is one object, or none."""
 _SPARE_ENTRIES: Final = 64
 """What tables of rows, tasks and labels of metrics may differ by from one moment to another."""
 
@@ -49,12 +53,15 @@ class Kept:
         tables: Entries by table.
         caches: Bytes by ``lru_cache``.
         memory: Resident bytes.
+        garbage: Objects that referred to each other and to nothing that is in use, since the last
+            such moment.
     """
 
     pods: int
     tables: Counter[str]
     caches: dict[str, int]
     memory: int
+    garbage: int
 
 
 def namespace_of(number: int) -> str:
@@ -154,9 +161,10 @@ class Churn:
         """Count what is kept now."""
         cluster = self.trial.cluster
         with self._loop.elsewhere():
+            garbage = gc.collect()
             memory = self.trial.memory()
             tables = entries(cluster.core, cluster.telemetry, *cluster.reflectors)
-            return Kept(self._number, tables, caches(), memory)
+            return Kept(self._number, tables, caches(), memory, garbage)
 
     def _node(self, number: int) -> str:
         bound = number % 5 == 2
@@ -191,6 +199,8 @@ def kept_problems(found: Sequence[Kept], nodes: int) -> Iterator[str]:
     for name, size in last.caches.items():
         if size > _CACHE_BYTES_MAXIMUM:
             yield f"{name} holds {size / 1e6:.1f} MB"
+    if last.garbage > _GARBAGE_MAXIMUM * (last.pods - found[-2].pods):
+        yield f"{last.garbage:,} objects wait for the garbage collector"
     if filled_up and last.memory > first.memory + _MEMORY_BYTES_ALLOWED:
         yield f"memory grows from {first.memory / 1e6:.1f} MB to {last.memory / 1e6:.1f} MB"
 
@@ -200,7 +210,7 @@ def churn(
 ) -> list[Kept]:
     """Let *pods* come and go in so many rounds, and return what is kept before and after each.
 
-    *tell* is called with each of these as soon as it is known.
+    *tell* is called with each of these as soon as it is known. Garbage is collected then only.
     """
 
     async def run() -> list[Kept]:
@@ -221,5 +231,9 @@ def churn(
                 tell(found[-1])
             return found
 
-    with asyncio.Runner(loop_factory=CpuTimeLoop) as runner:
-        return runner.run(run())
+    gc.disable()
+    try:
+        with asyncio.Runner(loop_factory=CpuTimeLoop) as runner:
+            return runner.run(run())
+    finally:
+        gc.enable()

@@ -148,8 +148,9 @@ def test_every_table_is_back_at_its_start_after_pods_have_come_and_gone():
 
 
 def test_what_grows_with_pods_is_a_problem():
-    def kept(pods, entries_, memory=0):
-        return Kept(pods, entries_, {"scheduler.model.x.f": entries_["A.b"] * 1000}, memory)
+    def kept(pods, entries_, memory=0, garbage=0):
+        caches_ = {"scheduler.model.x.f": entries_["A.b"] * 1000}
+        return Kept(pods, entries_, caches_, memory, garbage)
 
     def problems(*moments):
         return list(kept_problems([kept(0, {"A.b": 0}), *moments], nodes=10))
@@ -157,6 +158,10 @@ def test_what_grows_with_pods_is_a_problem():
     assert problems(kept(100, {"A.b": 10}), kept(200, {"A.b": 20})) == []
     assert problems(kept(100, {"A.b": 10}), kept(200, {"A.b": 200})) == [
         "A.b grows from 10 entries to 200"
+    ]
+    assert problems(kept(100, {"A.b": 10}), kept(200, {"A.b": 10}, garbage=100)) == []
+    assert problems(kept(100, {"A.b": 10}), kept(200, {"A.b": 10}, garbage=101)) == [
+        "101 objects wait for the garbage collector"
     ]
     full = problems(kept(6000, {"A.b": 10}), kept(12000, {"A.b": 5000}, memory=10**8))
     assert full == [
