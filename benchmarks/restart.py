@@ -17,12 +17,11 @@ import asyncio
 import contextlib
 import itertools
 import json
-import threading
 import time
 import uuid
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final
 
 import aiohttp
 
@@ -30,12 +29,14 @@ from benchmarks import stored_copies
 from benchmarks.memory import TEMPLATES, node_line, pod_line
 from benchmarks.usage import usage_of
 from hack.api import ApiError, AsyncApi
+from hack.background import Background
 from hack.control_plane import ControlPlane
 from hack.histograms import buckets, longest
 from hack.running_scheduler import RunningScheduler
 from hack.waiting import until
 
 if TYPE_CHECKING:
+    import threading
     from collections.abc import Iterator
 
     from benchmarks.stored_copies import Stored
@@ -152,7 +153,7 @@ def fill(plane: ControlPlane, nodes: int, pods: int) -> None:
     plane.start_apiserver()
 
 
-class Arrivals:
+class Arrivals(Background):
     """Creates pods at a steady rate in a thread of its own, until it is left.
 
     Args:
@@ -161,27 +162,18 @@ class Arrivals:
     """
 
     def __init__(self, plane: ControlPlane, name: str, per_second: float) -> None:
+        super().__init__(lambda ending: asyncio.run(self._run(ending)))
         self.created = 0
         self._plane = plane
         self._name = name
         self._per_second = per_second
-        self._ending = threading.Event()
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._run()))
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._ending.set()
-        self._thread.join()
-
-    async def _run(self) -> None:
+    async def _run(self, ending: threading.Event) -> None:
         async with AsyncApi(self._plane.admin_kubeconfig) as api:
             began = time.monotonic()
             for number in itertools.count():
                 await asyncio.sleep(max(0.0, began + number / self._per_second - time.monotonic()))
-                if self._ending.is_set():
+                if ending.is_set():
                     return
                 body = {"metadata": {"name": f"{self._name}-{number}"}, "spec": _POD}
                 # While the API server is away, nobody can create anything.

@@ -16,21 +16,22 @@ from __future__ import annotations
 import contextlib
 import itertools
 import re
-import threading
 import time
 from http.client import HTTPException
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
 from hack import waiting
 from hack.api import MERGE_PATCH, STRATEGIC_PATCH, ApiError
+from hack.background import Background
 from hack.manifests import objects, template
 from hack.nodes import node
 from hack.running_scheduler import RunningScheduler
 
 if TYPE_CHECKING:
+    import threading
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from hack.api import Json
@@ -412,29 +413,23 @@ class World:
                 self.plane.request("DELETE", path, {"propagationPolicy": "Background"})
 
 
-class Placements:
+class Placements(Background):
     """Records every node that every pod was ever seen on, by UID: there must be one at most."""
 
     def __init__(self, plane: ControlPlane, namespace: str) -> None:
+        super().__init__(self._look)
         self.seen: dict[str, list[str]] = {}
         self._plane = plane
         self._path = f"/api/v1/namespaces/{namespace}/pods"
-        self._ending = threading.Event()
-        self._thread = threading.Thread(target=self._look, daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
 
     def __exit__(self, *_: object) -> None:
-        self._ending.set()
-        self._thread.join()
+        super().__exit__()
         self._look_once()
         moved = {uid: nodes for uid, nodes in self.seen.items() if len(nodes) > 1}
         assert not moved, f"pods that changed their node: {moved}"
 
-    def _look(self) -> None:
-        while not self._ending.wait(_POLL_SECONDS):
+    def _look(self, ending: threading.Event) -> None:
+        while not ending.wait(_POLL_SECONDS):
             # The API server may be away, or be killed in the middle of an answer.
             with contextlib.suppress(OSError, HTTPException, ApiError, ValueError):
                 self._look_once()

@@ -446,37 +446,37 @@ async def test_heartbeats_share_the_parts_of_the_old_object(api, reflect):
     assert kept.status is reflected.facts[0].new.status
 
 
-async def test_long_lists_let_other_tasks_run(api, reflect):
-    """While a list is applied, other tasks run at least once for each slice of it."""
-    runs = 0
+class Bystander:
+    """A task that counts how often it runs."""
 
-    async def others():
-        nonlocal runs
+    def __init__(self):
+        self.runs = 0
+        self._task = asyncio.create_task(self._run())
+
+    async def _run(self):
         while True:
-            runs += 1
+            self.runs += 1
             await asyncio.sleep(0)
 
+    def cancel(self):
+        self._task.cancel()
+
+
+async def test_long_lists_let_other_tasks_run(api, reflect):
+    """While a list is applied, other tasks run at least once for each slice of it."""
     pods = [json.dumps(added(f"p{index}", index)).encode() for index in range(2000)]
-    bystander = asyncio.create_task(others())
+    bystander = Bystander()
     api.plays(api.streams(b"\n".join(pods), END, error(410)), api.streams(END))
 
     reflected = await reflect()
 
     bystander.cancel()
     assert len(reflected.sent) == 4001
-    assert runs >= 2 * 2000 // SLICE_OBJECTS
+    assert bystander.runs >= 2 * 2000 // SLICE_OBJECTS
 
 
 async def test_a_large_pod_lets_other_tasks_run(api, reflect):
     """Others run several times while a single line is read, and what follows comes after it."""
-    runs = 0
-
-    async def others():
-        nonlocal runs
-        while True:
-            runs += 1
-            await asyncio.sleep(0)
-
     terms = [
         {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": f"a{index}"}}}
         for index in range(5 * PIECE_ENTRIES)
@@ -484,14 +484,14 @@ async def test_a_large_pod_lets_other_tasks_run(api, reflect):
     required = {"requiredDuringSchedulingIgnoredDuringExecution": terms}
     large = added("large", 12, affinity={"podAntiAffinity": required})
     lines = b"\n".join(json.dumps(each).encode() for each in (large, added("small", 13)))
-    bystander = asyncio.create_task(others())
+    bystander = Bystander()
     api.plays(api.streams(END, lines, error(410)), api.streams(END))
 
     reflected = await reflect()
 
     bystander.cancel()
     assert reflected.sent[:3] == ["listed", "+large", "+small"]
-    assert runs >= 5
+    assert bystander.runs >= 5
 
 
 async def test_the_first_success_after_an_outage_ends_the_backoff_of_all():
