@@ -50,11 +50,10 @@ from scheduler.framework.kept_search import KeptSearch, SearchMemory
 from scheduler.framework.observer import SILENT, Observer
 from scheduler.framework.plugin import FilterQuestion, PostFilterPlugin, Search
 from scheduler.framework.profile import Profile
-from scheduler.framework.rejection import Candidate, NodeMask, Proposal, Refusal
+from scheduler.framework.rejection import Candidate, NodeMask, Proposal, Refusal, Scores
 from scheduler.framework.scoring import score_nodes
 from scheduler.framework.templates import KeptAnswers, Templates
 from scheduler.model.pod import Pod
-from scheduler.snapshot.arrays import Rows
 from scheduler.snapshot.node_table import NodeTable
 from scheduler.snapshot.tie_break import best, hash_of
 
@@ -150,11 +149,28 @@ def schedule(attempt: Attempt) -> Cycle:
             return (yield from _post_filter(attempt, kept, pre_filtered, filtered))
         if profile.percentage_of_nodes_to_score:
             filtered = replace(filtered, feasible=sample(attempt, filtered.feasible))
-        chosen = yield from _choose(attempt, kept, filtered)
+        chosen = rows = filtered.rows
+        if len(rows) > 1:  # upstream does not score a single node, either
+            table = nodes.select(rows) if len(rows) < len(nodes) else nodes
+            ranked = None
+            if kept and profile.score:
+                ranked = kept.score(filtered.feasible, rows, table)
+            scored = score_nodes(profile, pod, table, observer) if ranked is None else ranked
+            yield PAUSE
+            requests = [
+                prioritize_request(extender, pod, table)
+                for extender in attempt.extenders
+                if extender.prioritize_verb and is_interested(extender, pod)
+            ]
+            if ranked is not None and not requests:
+                chosen = ranked.best(attempt.seed, pod.uid, nodes, _TIES_SHOWN)
+            else:
+                totals = yield from _add_extender_scores(scored.totals, requests, table)
+                chosen = rows[best(totals, attempt.seed, pod.uid, table.name_hashes, _TIES_SHOWN)]
         names = nodes.names
         ties = tuple([names[row] for row in chosen.tolist()])
         assert ties
-        return Bind(pod, ties[0], evaluated=len(nodes), feasible=len(filtered.rows), ties=ties)
+        return Bind(pod, ties[0], evaluated=len(nodes), feasible=len(rows), ties=ties)
     except PluginError as error:
         return Retry(pod, str(error), plugin=error.plugin)
     except ExtenderError as error:
@@ -234,32 +250,15 @@ def _send(
     return responses
 
 
-def _choose(
-    attempt: Attempt, kept: KeptAnswers | None, filtered: Filtered
-) -> Generator[Step, ExtenderResponses, Rows]:
-    """Score the feasible rows; return those with the best total, the winner first."""
-    nodes, pod, rows = attempt.nodes, attempt.pod, filtered.rows
-    if len(rows) == 1:  # upstream does not score a single node, either
-        return rows
-    table = nodes.select(rows) if len(rows) < len(nodes) else nodes
-    ranked, profile = None, attempt.profile
-    if kept and profile.score:
-        ranked = kept.score(filtered.feasible, rows, table)
-    scored = score_nodes(profile, pod, table, attempt.observer) if ranked is None else ranked
-    yield PAUSE
-    requests = [
-        prioritize_request(extender, pod, table)
-        for extender in attempt.extenders
-        if extender.prioritize_verb and is_interested(extender, pod)
-    ]
-    if ranked is not None and not requests:
-        return ranked.best(attempt.seed, pod.uid, nodes, _TIES_SHOWN)
-    totals = scored.totals
-    if requests:  # no extender's scores depend on another's, so all requests are sent at once
+def _add_extender_scores(
+    totals: Scores, requests: Sequence[ExtenderRequest], table: NodeTable
+) -> Generator[Step, ExtenderResponses, Scores]:
+    """Add the extenders' scores; none depends on another, so all requests are sent at once."""
+    if requests:
         responses = yield from _send(*requests)
         for request, response in zip(requests, responses, strict=True):
             totals = totals + read_scores(request, response, table)
-    return rows[best(totals, attempt.seed, pod.uid, table.name_hashes, _TIES_SHOWN)]
+    return totals
 
 
 def sample(attempt: Attempt, feasible: NodeMask) -> NodeMask:
