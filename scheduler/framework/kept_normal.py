@@ -188,7 +188,7 @@ class KeptNormal(Kept):
             self._values[row] = known[score]
         return True
 
-    def stretch(
+    def patch_higher(
         self,
         raw: Scores,
         these: FeasibleRows,
@@ -226,7 +226,7 @@ class KeptNormal(Kept):
         scores = raw[rows]
         found.highest = int(scores.max())
         found.at_highest = int(np.count_nonzero(scores == found.highest))
-        if found.highest == found.lowest:
+        if found.highest == found.lowest:  # of those rows only one was looked at
             found.at_highest = found.at_lowest
         bounds = found.lowest, found.highest
         if bounds != self._bounds:
@@ -274,9 +274,9 @@ class Patch:
         self.tried = True
         return self._normal.patch(self._left, self._entered(raw))
 
-    def stretch(self, raw: Scores, normalize: Callable[[Rows], Scores]) -> Rows | None:
+    def apply_to_higher(self, raw: Scores, normalize: Callable[[Rows], Scores]) -> Rows | None:
         """Let *normalize* look at a few rows, if not all scores have to be normalized anew."""
-        found = self._normal.stretch(raw, self._these, self._entered(raw), normalize)
+        found = self._normal.patch_higher(raw, self._these, self._entered(raw), normalize)
         return None if found is None else np.append(found, self.rows)
 
     def learn(self, raw: Scores) -> None:

@@ -189,7 +189,7 @@ class KeptScores(Kept):
         if patch is not None:
             if not patch.tried and patch.apply(self.raw):
                 return patch.rows
-            few = patch.stretch(self.raw, lambda rows: self._normalize_rows(question, rows))
+            few = patch.apply_to_higher(self.raw, lambda rows: self._normalize_rows(question, rows))
             if few is not None:
                 return few
         self._normal.give_up()

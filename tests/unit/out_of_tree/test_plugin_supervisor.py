@@ -278,7 +278,9 @@ def spin_in_a_bare_except():
 
 
 def sleep():
-    time.sleep(OWN_SECONDS)  # a call that blocks is what is interrupted: nothing waits for its end
+    # The stall itself, in a call that blocks. It is cut short; if it were not, an endless one would
+    # hang the tests, since their own time limit needs the timer that is tested.
+    time.sleep(OWN_SECONDS)
 
 
 @pytest.mark.parametrize("does", [spin, spin_on_exceptions, spin_in_a_bare_except, sleep])
